@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "banyan/error.h"
-#include "shell/help_format.h"
+#include "shell/help.h"
 #include "shell/parse_message.h"
 #include "terminal/terminal.h"
 

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/work_budget.h"
-#include "constrain/character_set.h"
 #include "constrain/expression.h"
 
 namespace banyan {

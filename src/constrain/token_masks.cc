@@ -9,7 +9,7 @@
 
 #include "banyan/constrain.h"
 #include "base/error.h"
-#include "constrain/character_set.h"
+#include "constrain/expression.h"
 #include "text/text.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/unicode.h"

@@ -9,7 +9,7 @@
 
 #include "base/strong_int.h"
 #include "engine/request/strategy.h"
-#include "engine/request/stream_queues.h"
+#include "engine/request/stream.h"
 #include "tree/forest.h"
 
 namespace banyan {

@@ -4,7 +4,7 @@
 #include "kernels/attention_fixture.h"
 #include "kernels/hadamard.h"
 #include "kernels/page_form.h"
-#include "kernels/reference/reference_memory.h"
+#include "kernels/reference/reference_kernels.h"
 
 namespace banyan::optest {
 

@@ -49,8 +49,7 @@ if(BANYAN_UNITY)
   endfunction()
   banyan_group_kernels(cpu cpu/cpu_kernels cpu/cpu_path cpu/expert_mixer cpu/kv_pages cpu/machine_rates
     cpu/packed_matrix cpu/product_tiles cpu/token_chooser)
-  banyan_group_kernels(reference reference/reference_kernels reference/reference_memory
-    reference/reference_network)
+  banyan_group_kernels(reference reference/reference_kernels reference/reference_network)
   banyan_group_kernels(shared experts fusion host_choices low_rank page_form probe_costs units/work_units)
 endif()
 

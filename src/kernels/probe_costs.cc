@@ -9,8 +9,8 @@
 
 #include "base/machine_limits.h"
 #include "kernels/units/work_units.h"
-#include "plan/attention_costs.h"
 #include "plan/build.h"
+#include "plan/cost.h"
 
 namespace banyan {
 namespace {

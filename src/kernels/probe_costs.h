@@ -1,11 +1,11 @@
-// What attention costs (plan/attention_costs.h): built-in figures for known machines, or a fit to
+// What attention costs (plan/cost.h): built-in figures for known machines, or a fit to
 // the times of small plans that are computed on this machine by the backend's own operation.
 #pragma once
 
 #include <string>
 
 #include "kernels/kernels.h"
-#include "plan/attention_costs.h"
+#include "plan/cost.h"
 
 namespace banyan {
 

@@ -22,7 +22,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "formats/locate.h"
-#include "load/fetch_sources.h"
+#include "load/fetch_model.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
 #include "program/models.h"

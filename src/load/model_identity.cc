@@ -16,7 +16,7 @@
 #include "load/kernel_options.h"
 #include "load/model_card.h"
 #include "load/model_parts.h"
-#include "model/arithmetic_version.h"
+#include "model/forward.h"
 
 namespace banyan {
 namespace {

@@ -18,7 +18,7 @@
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
-#include "load/fetch_sources.h"
+#include "load/fetch_model.h"
 #include "load/model_parts.h"
 #include "model/config.h"
 #include "model/encoder_config.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kernels/kernels.h"
-#include "plan/attention_costs.h"
+#include "plan/cost.h"
 
 namespace banyan {
 

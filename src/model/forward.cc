@@ -1,5 +1,11 @@
 #include "model/forward.h"
 
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
+
+#include <features.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -238,6 +244,20 @@ void ForwardPass::AddExperts(const LayerWeights& w, const Tensor& input, Tensor&
   kernels_.MatMul(input, *w.router, w.router_bias.get(), scores);
   kernels_.MixExperts(input, {*w.experts, scores, config_.experts.rule, expert_scratch_}, delta);
   AddDelta(w.fed_norm.get(), delta, x);
+}
+
+std::string ArithmeticPlatform() {
+#if defined(__x86_64__)
+  std::string platform = "x86_64";
+#elif defined(__aarch64__)
+  std::string platform = "aarch64";
+#else
+  std::string platform = "another processor";
+#endif
+#ifdef __GLIBC__
+  platform += std::string(", glibc ") + gnu_get_libc_version();
+#endif
+  return platform;
 }
 
 }  // namespace banyan

@@ -2,6 +2,8 @@
 // knows no tree and no scheduler, only a Batch, a plan and KV memory.
 #pragma once
 
+#include <string>
+
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "model/weights.h"
@@ -96,5 +98,19 @@ class ForwardPass {
   Tensor logits_;           // [logit rows, vocab]
   Tensor ranks_;            // [rows, weights.ranks] between the factors of low-rank products
 };
+
+// The version of the arithmetic that computes keys and values. It is part of the identity of KV on
+// disk (KvIdentityOf): blocks of one version are never read by another.
+//
+// Raise it by one in any change after which a backend computes other bits of keys or values from
+// the same model, tokens and options: another order of sums, another rounding, another form of
+// weights or activations. Whatever users have stored is then computed again, once. Leave it when
+// the bits stay (names, comments, speed, another compiler). golden_bits_test.cc fails when the bits
+// change and this number does not.
+inline constexpr int kArithmeticVersion = 2;
+
+// What the bits depend on beside the code and the backend (Kernels::arithmetic): the processor's
+// architecture and the C library, whose cosines and exponentials we use. "aarch64, glibc 2.36".
+std::string ArithmeticPlatform();
 
 }  // namespace banyan

@@ -11,7 +11,6 @@
 #include "base/hash.h"
 #include "kernels/page_form.h"
 #include "kernels/stored_matrix_fixture.h"
-#include "model/arithmetic_version.h"
 #include "model/forward.h"
 #include "plan/build.h"
 #include "support/temp_directory.h"
@@ -246,7 +245,7 @@ void ExpectGolden(const std::string& device) {
     for (const auto& [group, hash] : golden.hashes) {
       EXPECT_EQ(found[group], hash) << "keys and values of '" << group << "' on " << machine
                                     << " have other bits: raise kArithmeticVersion "
-                                       "(model/arithmetic_version.h) or restore the bits";
+                                       "(model/forward.h) or restore the bits";
     }
     for (const auto& [group, hash] : found) {
       if (!golden.hashes.contains(group)) {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "plan/attention_costs.h"
 #include "plan/attention_plan.h"
+#include "plan/cost.h"
 #include "plan/joining.h"
 
 namespace banyan {

@@ -19,7 +19,6 @@
 #include "retrieve/encoder_fixture.h"
 #include "support/error_message.h"
 #include "support/oracle_folders.h"
-#include "support/plain_encoder.h"
 #include "support/temp_directory.h"
 #include "support/tiny_encoder.h"
 

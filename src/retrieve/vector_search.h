@@ -1,6 +1,6 @@
-// Which of many vectors are near to one: an exact scan of our own, and libfaiss (in faiss_search.cc
-// alone) where the build has it. FAISS only finds candidates; scores are always the scan's, so
-// they have the same bits whatever found them.
+// Which of many vectors are near to one: an exact scan of our own, and libfaiss where
+// the build has it. FAISS only finds candidates; scores are always the scan's, so they have the
+// same bits whatever found them.
 #pragma once
 
 #include <cstddef>

@@ -12,9 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ask/answer_printer.h"
 #include "ask/ask_options.h"
-#include "ask/question_line.h"
+#include "ask/ask_terminal.h"
 #include "banyan/ask.h"
 #include "banyan/error.h"
 #include "banyan/job.h"

@@ -10,7 +10,7 @@
 #include "banyan/error.h"
 #include "model/reader_offer.h"
 #include "program/options.h"
-#include "shell/help_format.h"
+#include "shell/help.h"
 #include "shell/table_options.h"
 
 namespace banyan::app {

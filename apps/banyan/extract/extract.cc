@@ -17,7 +17,7 @@
 #include "program.h"
 #include "program/fresh_file.h"
 #include "program/options.h"
-#include "shell/help_format.h"
+#include "shell/help.h"
 #include "shell/table_options.h"
 #include "terminal/terminal.h"
 

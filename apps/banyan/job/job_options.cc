@@ -12,10 +12,9 @@
 #include "banyan/error.h"
 #include "program/models.h"
 #include "program/options.h"
-#include "shell/help_format.h"
+#include "shell/help.h"
 #include "shell/parse_message.h"
 #include "shell/table_options.h"
-#include "terminal/progress_line.h"
 #include "terminal/terminal.h"
 
 namespace banyan::app {

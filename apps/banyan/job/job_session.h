@@ -5,7 +5,7 @@
 #include <string>
 
 #include "banyan/job.h"
-#include "terminal/progress_line.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 

@@ -23,7 +23,6 @@
 #include "program/message_text.h"
 #include "program/options.h"
 #include "shell/table_options.h"
-#include "terminal/progress_line.h"
 #include "terminal/terminal.h"
 
 namespace banyan::app {

@@ -13,7 +13,6 @@
 #include "banyan/error.h"
 #include "banyan/model.h"
 #include "program/models.h"
-#include "terminal/progress_line.h"
 #include "terminal/terminal.h"
 
 namespace banyan::app {

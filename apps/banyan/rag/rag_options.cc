@@ -9,7 +9,7 @@
 #include "program/fresh_file.h"
 #include "program/options.h"
 #include "program/rag.h"
-#include "shell/help_format.h"
+#include "shell/help.h"
 
 namespace banyan::app {
 namespace {

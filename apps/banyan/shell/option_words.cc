@@ -1,6 +1,6 @@
 // Types, ranges and defaults of options in words.
 #include "shell/option_words.h"
-#include "shell/help_format.h"
+#include "shell/help.h"
 
 #include <fmt/format.h>
 

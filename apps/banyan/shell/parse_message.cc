@@ -1,6 +1,6 @@
 // Errors of the command line as messages: what was expected and found, and the nearest name.
 #include "shell/parse_message.h"
-#include "shell/help_format.h"
+#include "shell/help.h"
 
 #include <fmt/format.h>
 #include <algorithm>

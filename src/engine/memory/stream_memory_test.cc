@@ -3,7 +3,7 @@
 #include <array>
 
 #include "engine/memory/stream_memory.h"
-#include "engine/request/stream_queues.h"
+#include "engine/request/stream.h"
 #include "support/streams_in_memory.h"
 
 namespace banyan {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/request/answer_events.h"
-#include "engine/request/stream_queues.h"
+#include "engine/request/stream.h"
 
 namespace banyan {
 

@@ -19,7 +19,6 @@
 #include "engine/request/answer_events.h"
 #include "engine/request/strategy.h"
 #include "engine/request/stream.h"
-#include "engine/request/stream_queues.h"
 #include "engine/schedule/in_flight.h"
 
 namespace banyan {

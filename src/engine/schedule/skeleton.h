@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine/memory/stream_memory.h"
-#include "engine/request/stream_queues.h"
+#include "engine/request/stream.h"
 #include "engine/schedule/scheduler.h"
 
 namespace banyan {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "engine/request/stream_queues.h"
+#include "engine/request/stream.h"
 #include "engine/step/sampling.h"
 
 namespace banyan {

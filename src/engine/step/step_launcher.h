@@ -1,4 +1,5 @@
-// Launches a planned step on the backend: fills new tails, runs the model, asks for the tokens.
+// Launches a planned step on the backend: fills new tails, runs the model, asks for the tokens; and
+// the roofline of the steps so far.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +8,39 @@
 #include "banyan/engine.h"
 #include "engine/memory/engine_memory.h"
 #include "engine/memory/stream_memory.h"
-#include "engine/request/stream_queues.h"
+#include "engine/request/stream.h"
 #include "engine/schedule/in_flight.h"
 #include "engine/schedule/scheduler.h"
-#include "engine/step/roofline.h"
 #include "engine/step/sampling.h"
 #include "engine/step/step_plan.h"
+#include "load/model_parts.h"
+#include "plan/cost.h"
 
 namespace banyan {
+
+ModelSizes SizesOf(const Model::Parts& model);
+
+// The roofline: the least time in which this machine could have done the work so far.
+// Sums the least cost of every step, decode steps separately: those are bound by memory, steps with
+// prefill by arithmetic.
+class Roofline {
+ public:
+  explicit Roofline(const Model::Parts& model) : sizes_(SizesOf(model)) {}
+
+  // attention_seconds: predicted, of all layers.
+  void Add(const PlanStatistics& plan, int logit_rows, bool decode_only, double attention_seconds);
+  // Of all steps, and of the decode steps; 0 when the rates are unknown.
+  double Seconds(const MachineRates& rates) const;
+  double DecodeSeconds(const MachineRates& rates) const;
+  // Of all steps: products at the rates, attention as predicted.
+  double PredictedSeconds(const MachineRates& rates) const;
+  const ModelSizes& sizes() const { return sizes_; }
+
+ private:
+  ModelSizes sizes_;
+  StepCost prefill_, decode_;
+  double attention_seconds_ = 0.0;
+};
 
 class StepLauncher {
  public:

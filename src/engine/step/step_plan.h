@@ -9,7 +9,7 @@
 
 #include "banyan/engine.h"
 #include "engine/memory/stream_memory.h"
-#include "engine/request/stream_queues.h"
+#include "engine/request/stream.h"
 #include "engine/schedule/scheduler.h"
 #include "engine/schedule/skeleton.h"
 #include "load/model_parts.h"

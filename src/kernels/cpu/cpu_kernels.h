@@ -2,6 +2,7 @@
 // attention items, never over the terms of a sum.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,13 +12,29 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/cpu_path.h"
 #include "kernels/cpu/expert_mixer.h"
-#include "kernels/cpu/memory.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/token_chooser.h"
 #include "kernels/kernels.h"
+#include "kernels/tensor.h"
 
 namespace banyan {
+
+// What lies behind Tensor and Vector.
+// Rows are padded to whole panels, so that a product may write its last panel in full.
+inline std::int64_t Stride(std::int64_t columns) { return (columns + 15) / 16 * 16; }
+inline float* Data(const Tensor& tensor) { return static_cast<float*>(tensor.memory.get()); }
+inline float* Row(const Tensor& tensor, std::int64_t row) {
+  return Data(tensor) + row * Stride(tensor.columns);
+}
+
+class FloatVector : public Vector {
+ public:
+  std::vector<float> values;
+};
+inline const float* Values(const Vector& vector) {
+  return static_cast<const FloatVector&>(vector).values.data();
+}
 
 class CpuKernels : public Kernels {
  public:

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/cpu/memory.h"
+#include "kernels/cpu/cpu_kernels.h"
 
 namespace banyan {
 namespace {

@@ -3,7 +3,7 @@
 // that list cannot change the result.
 #pragma once
 
-#include "kernels/reference/reference_memory.h"
+#include "kernels/reference/reference_kernels.h"
 
 namespace banyan::reference {
 

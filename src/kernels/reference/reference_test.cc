@@ -4,7 +4,6 @@
 #include <array>
 
 #include "kernels/operation_fixture.h"
-#include "kernels/reference/reference_memory.h"
 
 namespace banyan::optest {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/characters.h"
 #include "base/json.h"
 #include "tasks/extract/extract_convert.h"
-#include "tasks/extract/extract_second_look.h"
+#include "tasks/extract/extract_work.h"
 #include "text/unicode.h"
 
 namespace banyan {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "banyan/engine.h"
-#include "tasks/job/job_intake.h"
 #include "tasks/job/job_progress.h"
+#include "tasks/job/job_rows.h"
 #include "tasks/job/record_run.h"
 #include "tasks/job/task.h"
 

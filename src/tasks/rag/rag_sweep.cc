@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "tasks/job/record_window.h"
 #include "tasks/rag/rag_task.h"
-#include "tasks/score/rag_scorer.h"
+#include "tasks/score/rag_score.h"
 #include "tasks/score/score_rows.h"
 
 namespace banyan {

@@ -1,4 +1,6 @@
 // Scores of answers over documents, as a table and as JSON.
+#include "tasks/score/rag_score.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -9,7 +11,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "program/score.h"
-#include "tasks/score/rag_scorer.h"
 #include "tasks/score/score_rows.h"
 
 namespace banyan {

@@ -1,4 +1,4 @@
-// How `--help` looks.
+// How `--help` looks. `banyan help` is in the same source (AddHelp of program.h).
 #pragma once
 
 #include <CLI/CLI.hpp>

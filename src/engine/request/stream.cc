@@ -1,4 +1,4 @@
-#include "engine/request/stream_queues.h"
+#include "engine/request/stream.h"
 
 #include <algorithm>
 #include <utility>

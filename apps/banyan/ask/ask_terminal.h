@@ -1,8 +1,11 @@
-// Answers to read: on a terminal, or as plain text.
+// `ask` for a person: answers to read, on a terminal or as plain text, and the line in which a
+// question is typed.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "program/ask_session.h"
 
@@ -37,6 +40,24 @@ class AnswerPrinter : public AskListener {
   bool first_ = true;
   std::string sure_;  // of the answer that ends next: " (82 % sure)"
   std::chrono::steady_clock::time_point waiting_since_ = std::chrono::steady_clock::now();
+};
+
+// A line that a person types, with editing and history where the library for it was found.
+class QuestionLine {
+ public:
+  QuestionLine();   // reads the history of earlier times
+  ~QuestionLine();  // and keeps it
+  QuestionLine(const QuestionLine&) = delete;
+  QuestionLine& operator=(const QuestionLine&) = delete;
+
+  // What was typed, without space at either end; nothing at the end of the input (Ctrl-D). Ctrl-C
+  // gives up the line: it is empty then.
+  std::optional<std::string> Read();
+  // The last lines of the history, oldest first, without commands and doubles.
+  std::vector<std::string> Last(size_t count) const;
+
+ private:
+  std::string history_file_;  // empty: none can be kept
 };
 
 }  // namespace banyan::app

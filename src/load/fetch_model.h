@@ -1,4 +1,4 @@
-// Real weights that packages of the Python index carry.
+// Where `model get` finds real weights: packages of the Python index that carry them.
 #pragma once
 
 #include <cstdint>
