@@ -277,7 +277,7 @@ class Answers:
             if not open_items or time.time() > deadline:
                 break
             waiting = sorted(open_items, key=self.size, reverse=True)
-            while waiting:
+            while waiting and time.time() < deadline:
                 ends, counts, batch, rest = [0] * self.rows, [0] * self.rows, [], []
                 for item in waiting:
                     r = min(range(self.rows), key=lambda n: ends[n])
