@@ -44,6 +44,7 @@ _MONTHS = (
     "may|mai;jun|juin|juni june;jul|juil|juli july juillet;aug|août|august;sep|sept|september septembre;"
     "oct|okt|october oktober octobre;nov|november novembre;dec|dez|déc|december dezember décembre"
 )
+_ENDS = re.compile(rb'[",}\]\n]|null|true|false')
 MONTHS = {w: n for n, names in enumerate(_MONTHS.split(";"), 1) for w in re.split(r"[| ]", names)}
 
 
@@ -199,6 +200,8 @@ class Answers:
         if part.branch:
             return draft.index(self.tok.im_end) + 1 if self.tok.im_end in draft else None
         for n in range(1, len(draft) + 1):
+            if draft[n - 1] != self.tok.im_end and n > 1 and not _ENDS.search(self.tok.bytes_of(draft[n - 1])):
+                continue  # nothing that a value ends with
             text = self.tok.decode(draft[:n]).lstrip()
             whole = text[:1] in ('"', "[") or text in ("null", "true", "false") or re.search(r"[,}\n]", text)
             if draft[n - 1] == self.tok.im_end or whole and value_in(text + "\n") is not ...:
@@ -260,9 +263,11 @@ class Answers:
             n = len(p.draft) + 1
             made, logprobs = best[at : at + n], score[at : at + n]
             at += n
-            end = self.ended(p, made) or min(len(made), p.room)
-            fed = made[: end - 1] if self.ended(p, made) or end == p.room else made[:end]
-            p.settled = fed == p.draft and bool(self.ended(p, made) or end == p.room)
+            whole = self.ended(p, made)
+            end = whole or min(len(made), p.room)
+            over = whole is not None or end == p.room
+            fed = made[: end - 1] if over else made[:end]
+            p.settled = fed == p.draft and over
             p.draft, p.logprobs = fed, logprobs[:end]
             p.made = made[:end]
 

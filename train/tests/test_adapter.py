@@ -228,15 +228,21 @@ class Network(unittest.TestCase):
         )
         laid = dict(id="a", source="x", prompt=LAID.prompt, held=False, text="")
         laid["slots"] = [[s.piece, s.value, s.after, s.type] for s in LAID.slots]
-        for path, r in ((texts, row), (documents, laid)):
+        measured = self.folder / "measured.jsonl.xz"
+        asked = dict(
+            set="s", id="a", context="Anna built it.", questions=[dict(id="q", question="Who?", answers=["Anna"])]
+        )
+        for path, r in ((texts, row), (documents, laid), (measured, asked)):
             with lzma.open(path, "wt") as f:
                 f.write(json.dumps(r) + "\n")
         command = f"--model {self.file} --texts {texts} --documents {documents} --out {self.folder}/out --base-name x"
         command += " --rows 1 --length 512 --predicted 128 --rank 4 --rate 0.01 --warmup 1 --seconds 500 --workers 1"
-        command += " --shares 0 0 0 --say-every 0 --device cpu --steps "
+        command += f" --shares 0 0 0 --say-every 0 --device cpu --measured {measured} --steps "
         for steps in ("2", "4"):
             run = Run(arguments().parse_args((command + steps).split()))
+            run.measure("before", 60)
             run.train()
+            run.measure("after", 60)
             run.finish()
         log = [json.loads(line) for line in (self.folder / "out" / "log.jsonl").read_text().splitlines()]
         self.assertIn(2, [r.get("resumed_at") for r in log])
@@ -245,6 +251,7 @@ class Network(unittest.TestCase):
         self.assertLess(losses[-1], losses[0])
         made = json.loads((self.folder / "out" / "run.json").read_text())
         self.assertEqual((made["steps"], made["settings"]["rank"]), (4, 4))
+        self.assertEqual((made["before"]["s"]["questions"], made["after"]["unsettled"]), (1, 0))
         self.assertTrue((self.folder / "out" / "adapter" / "adapter_model.safetensors").exists())
 
 
