@@ -1,11 +1,12 @@
 """Many questions on one long document with planted facts: time and accuracy as the questions grow (Hydragen's Figure
 5).
 
-    python3 -m eval.planted -m MODEL [--adapter DIR] [--tokens 3000] [--questions 8,64,256] [--strategies
-        auto,paged,flat] [--json FILE] [-- --threads 2]
+    python3 -m eval.planted -m MODEL [--adapter DIR] [--book BOOK.txt.gz] [--tokens 3000] [--questions 8,64,256]
+        [--strategies auto,paged,flat] [--json FILE] [-- --threads 2]
 
 Sentences that state facts stand between sentences that say nothing, until the document has about --tokens tokens of the
-shipped tokenizer. Names and wordings are those that training holds out. A fifth of the questions asks what the text
+shipped tokenizer. Names and wordings are those that training holds out. With --book the text is the book's beginning,
+with sentences such as “The otter named Bessa has paws that are green.” between its own at random places. A fifth of the questions asks what the text
 does not say, and wants `null`. `flat` computes the document for every question: it gets the first --flat-questions of
 them, and its time for all is by calculation, which the table marks with ~. Runs take turns; medians with their spread;
 `same`: answers that are the first strategy's, letter for letter.
@@ -14,8 +15,10 @@ them, and its time for all is by calculation, which the table marks with ~. Runs
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import random
+import re
 import statistics
 from pathlib import Path
 
@@ -65,11 +68,58 @@ def planted_document(tokens: int, questions: int, seed: int = 1) -> dict:
     return dict(id=f"planted-{tokens}", context=text, questions=asked)
 
 
+ANIMALS = "otter badger heron lynx mole raven stoat toad weasel wren hare newt".split()
+PARTS = "tail nose collar saddle blanket ribbon bell cap coat scarf".split()
+COLOURS = "red blue green yellow white black brown grey purple orange pink silver".split()
+
+
+def read_book(path: Path) -> str:
+    data = path.read_bytes()
+    return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8", "replace")
+
+
+def planted_in_book(book: str, tokens: int, questions: int, seed: int = 1) -> dict:
+    """As `planted_document`, of a book's beginning. The text depends on `tokens` and `seed` alone."""
+    rng, tokenizer = random.Random(f"book {seed} {tokens}"), Tokenizer.load(TOKENIZER)
+    syllables = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
+    names = list(dict.fromkeys("".join(rng.choices(syllables, k=3)).capitalize() for _ in range(40 + tokens // 10)))
+    facts = [
+        (rng.choice(ANIMALS), name, rng.choice(PARTS), rng.choice(COLOURS)) for name in names[: max(4, tokens // 40)]
+    ]
+    strangers = names[len(facts) :]
+    planted = [f"The {a} named {n} has a {p} that is {c}." for a, n, p, c in facts]
+    room = tokens - sum(len(tokenizer.encode(" " + s)) for s in planted)
+    sentences: list[str] = []
+    for sentence in re.split(r"(?<=[.!?])\s+", book[: 8 * tokens]):
+        room -= len(tokenizer.encode(" " + sentence))
+        if room < 0:
+            break
+        sentences.append(" ".join(sentence.split()))
+    for sentence in planted:
+        sentences.insert(rng.randrange(len(sentences) + 1), sentence)
+    asked = []
+    known, unknown = list(facts), [(rng.choice(ANIMALS), name, rng.choice(PARTS)) for name in strangers]
+    rng.shuffle(known)
+    while len(asked) < questions:
+        pool = unknown if len(asked) % UNKNOWN == UNKNOWN - 1 else known
+        if not pool:
+            raise ValueError(
+                f"a document of {tokens} tokens has no {questions} different questions: {len(asked)} were found"
+            )
+        animal, name, part, *colour = pool.pop()
+        question = f"What colour is the {part} of the {animal} named {name}?"
+        asked.append(dict(id=f"q{len(asked)}", question=question, answers=colour))
+    return dict(id=f"book-{tokens}", context=" ".join(sentences), questions=asked)
+
+
 def measure(
     a: argparse.Namespace, tokens: int, counts: list[int], strategies: list[str], repeat: int, flat_questions: int
 ) -> list[dict]:
     """A row for each number of questions and strategy. `a`: banyan, model, adapter, options."""
-    whole = planted_document(tokens, max(counts))
+    book = getattr(a, "book", "")
+    whole = (
+        planted_in_book(read_book(Path(book)), tokens, max(counts)) if book else planted_document(tokens, max(counts))
+    )
     rows = []
     for count in counts:
         record = dict(whole, questions=whole["questions"][:count])
@@ -120,6 +170,7 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("-m", "--model", required=True)
     p.add_argument("--adapter", default="")
+    p.add_argument("--book", default="", help="a text that facts are planted in, .txt or .txt.gz; else generated")
     p.add_argument("--tokens", type=int, default=3000)
     p.add_argument("--questions", default="8,64,256")
     p.add_argument("--strategies", default="auto,paged,flat")

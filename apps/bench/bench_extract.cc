@@ -21,7 +21,9 @@ enum class Mode { kSkeleton, kStack, kIsolated, kSequential };
 
 struct ExtractBench {
   BenchModel model;
-  int documents = 24, attributes = 16, stack = 6;
+  int documents = 24, attributes = 16;
+  std::vector<int> stacks = {6};             // documents of one prompt, each a stacked run
+  std::vector<int> batches;                  // prompts that are decoded together; empty: all
   std::vector<int> lengths = {200, 256, 5};  // tokens: instruction, document, piece of the template
   std::vector<int> value_lengths = {1, 12};
   int kmax = 30;
@@ -52,9 +54,8 @@ class Tokens {
     }
   }
 
-  std::vector<PromptSegment> Requests(Mode mode) const {
+  std::vector<PromptSegment> Requests(Mode mode, int stack) const {
     std::vector<PromptSegment> requests;
-    const int stack = mode == Mode::kStack ? bench_.stack : 1;
     for (int first = 0; first < bench_.documents; first += stack) {
       const int end = std::min(first + stack, bench_.documents);
       PromptSegment root;
@@ -113,39 +114,60 @@ class Tokens {
   std::vector<std::vector<std::vector<TokenId>>> values_;  // [documents][attributes]
 };
 
-struct ModeTime {
-  const char* name = "";
+// What is timed: `stack` documents in a prompt, `batch` prompts at once (0: all).
+struct Cell {
+  Mode mode = Mode::kSkeleton;
+  int stack = 1, batch = 0;
+
+  const char* name() const {
+    static constexpr const char* kNames[] = {"skeleton", "skeleton, stacked", "isolated",
+                                             "sequential"};
+    return kNames[static_cast<int>(mode)];
+  }
+  std::string Text() const {
+    std::string text = name();
+    if (mode == Mode::kStack) text += fmt::format(" by {}", stack);
+    return batch == 0 ? text : text + fmt::format(", batch {}", batch);
+  }
+};
+
+struct CellTime {
+  Cell cell;
   double seconds = 0.0;
   Receipt receipt;
   std::vector<Answer> answers;  // by tag
 };
 
-ModeTime RunMode(const BenchRun& run, const Tokens& tokens, Mode mode, Strategy strategy) {
-  static constexpr const char* kNames[] = {"skeleton", "skeleton, stacked", "isolated",
-                                           "sequential"};
+// A batch ends before the next begins, as offline decoding of fixed batches does.
+CellTime RunCell(const BenchRun& run, const Tokens& tokens, const Cell& cell, Strategy strategy) {
   EngineOptions options = run.engine;
   options.strategy = strategy;
   if (options.mixed_rows == 0) options.mixed_rows = -1;  // only the end counts
-  ModeTime time;
-  time.name = kNames[static_cast<int>(mode)];
+  CellTime time;
+  time.cell = cell;
   time.answers.resize(static_cast<size_t>(tokens.values()));
   Engine engine(run.model, options);
-  for (PromptSegment& request : tokens.Requests(mode)) engine.Submit(std::move(request));
   const auto take = [&] {
     for (Answer& answer : engine.TakeFinished()) {
       if (answer.finish == FinishReason::kError) throw Error(ErrorKind::kLimit, answer.error);
       time.answers[answer.tag] = std::move(answer);
     }
   };
+  std::vector<PromptSegment> requests = tokens.Requests(cell.mode, cell.stack);
+  const size_t batch = cell.batch > 0 ? static_cast<size_t>(cell.batch) : requests.size();
   const auto start = std::chrono::steady_clock::now();
-  while (engine.Step()) take();
+  for (size_t first = 0; first < requests.size(); first += batch) {
+    const size_t end = std::min(first + batch, requests.size());
+    for (size_t i = first; i < end; ++i) engine.Submit(std::move(requests[i]));
+    while (engine.Step()) take();
+    take();
+  }
   time.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  take();
   time.receipt = engine.receipt();
   return time;
 }
 
-void RequireSame(const ModeTime& a, const ModeTime& b, Strategy strategy) {
+void RequireSame(const CellTime& a, const CellTime& b, Strategy strategy) {
   for (size_t i = 0; i < a.answers.size(); ++i) {
     const std::vector<float>&x = a.answers[i].logprobs, &y = b.answers[i].logprobs;
     if (x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0) {
@@ -154,7 +176,65 @@ void RequireSame(const ModeTime& a, const ModeTime& b, Strategy strategy) {
     throw Error(ErrorKind::kInput,
                 fmt::format("bench extract: {}: strategy {} gave another value {}: no times are "
                             "printed",
-                            a.name, StrategyName(strategy), i));
+                            a.cell.Text(), StrategyName(strategy), i));
+  }
+}
+
+std::vector<Cell> CellsOf(const ExtractBench& bench) {
+  std::vector<Cell> cells;
+  for (const int batch : bench.batches.empty() ? std::vector<int>{0} : bench.batches) {
+    cells.push_back({Mode::kSkeleton, 1, batch});
+    for (const int stack : bench.stacks) cells.push_back({Mode::kStack, stack, batch});
+    cells.push_back({Mode::kIsolated, 1, batch});
+    cells.push_back({Mode::kSequential, 1, batch});
+  }
+  return cells;
+}
+
+// The best of all strategies and runs. Throws kInput where two strategies gave different values.
+CellTime TimeCell(const BenchRun& run, const Tokens& tokens, const Cell& cell) {
+  CellTime best;
+  for (const Strategy strategy : run.strategies) {
+    for (int i = 0; i < std::max(1, run.repeat); ++i) {
+      CellTime time = RunCell(run, tokens, cell, strategy);
+      if (!best.answers.empty() && run.model->exact()) RequireSame(best, time, strategy);
+      if (best.answers.empty() || time.seconds < best.seconds) best = std::move(time);
+    }
+  }
+  std::fprintf(stderr, "extract: %s: %.3f s\n", cell.Text().c_str(), best.seconds);
+  best.answers.clear();
+  return best;
+}
+
+void PrintCells(const ExtractBench& bench, const Model& model, const std::vector<CellTime>& times,
+                nlohmann::ordered_json& json) {
+  const bool text = bench.model.json != "-";
+  if (text) {
+    fmt::print("extract: {} documents x {} attributes | {} tokens, values of {} | {}, {}\n\n",
+               bench.documents, bench.attributes, fmt::join(bench.lengths, ", "),
+               fmt::join(bench.value_lengths, " to "), model.backend_name(), model.precision());
+    fmt::print("| values | seconds | documents/s | steps | rows computed | of sequential |\n");
+    fmt::print("|---|---|---|---|---|---|\n");
+  }
+  for (const CellTime& time : times) {
+    const double rate = bench.documents / time.seconds;
+    const std::int64_t rows = time.receipt.prefilled_tokens + time.receipt.decode_rows;
+    const auto sequential = std::ranges::find_if(times, [&](const CellTime& other) {
+      return other.cell.mode == Mode::kSequential && other.cell.batch == time.cell.batch;
+    });
+    const double gain = sequential->seconds / time.seconds;
+    if (text) {
+      fmt::print("| {} | {:.3f} | {:.2f} | {} | {} | {:.2f}x |\n", time.cell.Text(), time.seconds,
+                 rate, time.receipt.steps, rows, gain);
+    }
+    json["modes"].push_back({{"values", time.cell.name()},
+                             {"stack", time.cell.stack},
+                             {"batch", time.cell.batch},
+                             {"seconds", time.seconds},
+                             {"documents_per_second", rate},
+                             {"steps", time.receipt.steps},
+                             {"rows", rows},
+                             {"times_sequential", gain}});
   }
 }
 
@@ -166,48 +246,15 @@ int RunBench(ExtractBench& bench) {
   }
   const BenchRun run = bench.model.Prepare();
   const Tokens tokens(bench, run.model->vocab_size());
-  if (run.warm_up) RunMode(run, tokens, Mode::kSkeleton, run.strategies.front());
-  std::vector<ModeTime> times;
-  for (const Mode mode : {Mode::kSkeleton, Mode::kStack, Mode::kIsolated, Mode::kSequential}) {
-    ModeTime best;
-    for (const Strategy strategy : run.strategies) {
-      for (int i = 0; i < bench.model.repeat; ++i) {
-        ModeTime time = RunMode(run, tokens, mode, strategy);
-        if (!best.answers.empty() && run.model->exact()) RequireSame(best, time, strategy);
-        if (best.answers.empty() || time.seconds < best.seconds) best = std::move(time);
-      }
-    }
-    std::fprintf(stderr, "extract: %s: %.3f s\n", best.name, best.seconds);
-    times.push_back(std::move(best));
-  }
-  const double sequential = times.back().seconds;
+  if (run.warm_up) RunCell(run, tokens, {}, run.strategies.front());
+  std::vector<CellTime> times;
+  for (const Cell& cell : CellsOf(bench)) times.push_back(TimeCell(run, tokens, cell));
   nlohmann::ordered_json json = {{"documents", bench.documents},
                                  {"attributes", bench.attributes},
-                                 {"stack", bench.stack},
+                                 {"stack", bench.stacks},
+                                 {"batch", bench.batches},
                                  {"backend", run.model->backend_name()}};
-  const bool text = bench.model.json != "-";
-  if (text) {
-    fmt::print("extract: {} documents x {} attributes | {} tokens, values of {} | {}, {}\n\n",
-               bench.documents, bench.attributes, fmt::join(bench.lengths, ", "),
-               fmt::join(bench.value_lengths, " to "), run.model->backend_name(),
-               run.model->precision());
-    fmt::print("| values | seconds | documents/s | steps | rows computed | of sequential |\n");
-    fmt::print("|---|---|---|---|---|---|\n");
-  }
-  for (const ModeTime& time : times) {
-    const double rate = bench.documents / time.seconds;
-    const std::int64_t rows = time.receipt.prefilled_tokens + time.receipt.decode_rows;
-    if (text) {
-      fmt::print("| {} | {:.3f} | {:.2f} | {} | {} | {:.2f}x |\n", time.name, time.seconds, rate,
-                 time.receipt.steps, rows, sequential / time.seconds);
-    }
-    json["modes"].push_back({{"values", time.name},
-                             {"seconds", time.seconds},
-                             {"documents_per_second", rate},
-                             {"steps", time.receipt.steps},
-                             {"rows", rows},
-                             {"times_sequential", sequential / time.seconds}});
-  }
+  PrintCells(bench, *run.model, times, json);
   if (!bench.model.json.empty()) WriteJson(bench.model.json, json);
   return 0;
 }
@@ -226,7 +273,11 @@ BenchCommand AddBenchExtract(CLI::App& bench) {
   };
   count("--documents", command->documents, "How many");
   count("--attributes", command->attributes, "Of every document");
-  count("--stack", command->stack, "Documents of one prompt, in the stacked run");
+  const auto list = [&](const char* name, std::vector<int>& values, const char* help) {
+    app->add_option(name, values, help)->delimiter(',')->check(CLI::PositiveNumber);
+  };
+  list("--stack", command->stacks, "Documents of one prompt: a stacked run for each (default: 6)");
+  list("--batch", command->batches, "Prompts decoded together: all runs for each (default: all)");
   count("--kmax", command->kmax, "Positions that a value may have");
   app->add_option("--lengths", command->lengths, "Tokens of instruction, document, template piece")
       ->delimiter(',')

@@ -142,7 +142,6 @@ int RunGrid(GridCommand& command) {
 BenchCommand AddGrid(CLI::App& bench, const std::shared_ptr<GridCommand>& command,
                      const std::string& what) {
   CLI::App* app = bench.add_subcommand(command->name, what);
-  command->model.strategies = "auto,flat,no-attention";
   command->model.AddTo(*app);
   app->add_option("--streams", command->streams, "Numbers of streams")
       ->delimiter(',')
@@ -224,6 +223,7 @@ std::vector<BenchCommand> AddNamedBenches(CLI::App& bench) {
 BenchCommand AddBenchShared(CLI::App& bench) {
   auto command = std::make_shared<GridCommand>();
   command->name = "shared";
+  command->model.strategies = "auto,flat,no-attention";
   command->streams = {1, 32, 256, 1024};
   command->prefixes = {2048, 16384};
   command->targets = true;
@@ -237,8 +237,10 @@ BenchCommand AddBenchHydragen(CLI::App& bench) {
   command->prefixes = {1024, 2048, 4096, 8192, 16384};
   command->max_new = 32;
   command->model.default_shape = "codellama-7b";
+  command->model.strategies = "auto,paged,flat,no-attention";
   return AddGrid(bench, command,
-                 "Hydragen's grid at the codellama-7b shape: how little a longer prefix costs");
+                 "Hydragen's grid at the codellama-7b shape, or --shape codellama-13b, "
+                 "codellama-34b, yi-6b: how little a longer prefix costs");
 }
 
 }  // namespace banyan::app

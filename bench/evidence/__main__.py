@@ -1,4 +1,4 @@
-"""Measures, and writes evidence.html and evidence.json.
+"""Measures, and writes evidence.html, evidence.json and claims.md: every claim of the papers with its verdict.
 
     python3 -m bench.evidence [--size small] [--out build/evidence] [--minutes 20] [--real MODEL --real-adapter DIR]
         [--only NAME …] [-- --threads 2]
@@ -17,70 +17,69 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.evidence import quality
-from bench.evidence.figures import figure, fit_two_costs
-from bench.evidence.page import as_json, make_page
-from bench.evidence.papers import Results
+from bench.evidence import documents, quality
+from bench.evidence.page import as_json, claims_markdown, make_page
 from bench.evidence.planning import planning
 from bench.evidence.runner import ROOT, Clock, Failed, Runner, conditions, load_text
-from bench.evidence.sweeps import SECONDS, SHIPPED, SIZES, Size, make_sweeps, stack_work
+from bench.evidence.readers import PREDICTED, SECONDS
+from bench.evidence.sizes import SHIPPED, SIZES, Size
+from bench.evidence.sweeps import make_sweeps
+from bench.evidence.verdicts import Results, Table
+from eval.data import default_folder
 
 # Of the time: sweeps, then quality. A sweep gets its part of what is left for those to come.
 SWEEPS_SHARE = 0.5
 
 
-def stack_costs(results: Results, size: Size) -> quality.Table:
-    """The cost model of stacks beside the measured times."""
-    out = quality.Table(
+def stack_costs(results: Results) -> Table:
+    """What the program predicts for contexts in a prompt and prompts at once, beside measured times: nothing is fitted
+    to them."""
+    out = Table(
         "stack_costs",
-        "Stacks: a cost model beside measured times",
-        ["C", "B", "rows", "rows × keys", "predicted, s", "measured, s", "error"],
+        "Contexts in a prompt: predicted and measured",
+        ["contexts in a prompt", "prompts", "predicted at least, s", "measured, s", "measured / predicted"],
     )
-    measured = (
-        {x: figure(m[SECONDS]) for x, m in results.sweeps["stacks"].values.get("stacked", {}).items() if m.get(SECONDS)}
-        if "stacks" in results.sweeps
-        else {}
-    )
-    if len(measured) < 3:
+    sweep = "stacks"
+    found = {
+        (c, name): (predicted, r)
+        for name in (results.sweeps[sweep].values if sweep in results.sweeps else {})
+        for c, r in results.points(sweep, name, SECONDS).items()
+        if (predicted := results.points(sweep, name, PREDICTED).get(c)) and predicted.median > 0
+    }
+    if len(found) < 3:
         out.left_out = "fewer than three points were measured"
         return out
-    documents, questions = 8, 4
-    work = {}
-    for c in measured:
-        rows, products = stack_work(32, size.document // 4, 16, size.new, int(c), questions)
-        work[c] = (rows * documents / c, products * documents / c)
-    xs = sorted(measured)
-    a, b = fit_two_costs([work[c][0] for c in xs], [work[c][1] for c in xs], [measured[c].median for c in xs])
-    worst = 0.0
-    for c in xs:
-        predicted = a * work[c][0] + b * work[c][1]
-        error = predicted / measured[c].median - 1
-        worst = max(worst, abs(error))
-        out.rows.append(
-            [
-                f"{c:g}",
-                f"{documents / c:g}",
-                f"{work[c][0]:.0f}",
-                f"{work[c][1]:.0f}",
-                f"{predicted:.3f}",
-                measured[c].text(),
-                f"{100 * error:+.0f} %",
-            ]
-        )
+    for (c, name), (predicted, measured) in sorted(found.items()):
+        times = measured.median / predicted.median
+        out.rows.append([f"{c:g}", name, f"{predicted.median:.4f}", measured.text(), f"{times:.1f}"])
+    chosen, best = (min(found, key=lambda key: found[key][which].median) for which in (0, 1))
+    told = lambda key: f"{key[0]:g} contexts in a prompt, {key[1]}"
+    lost = found[chosen][1].median / found[best][1].median
+    out.facts["choice"] = (
+        f"the program's prediction chooses {told(chosen)}, which takes {lost:.2f} times as long as the best measured"
+        f" ({told(best)})"
+    )
     out.note = (
-        f"seconds = a · rows + b · rows × keys, with a = {a * 1e6:.3g} µs and b = {b * 1e9:.3g} ns fitted to these"
-        f" {len(xs)} points."
+        "Predicted: the least time for the bytes and operations at the machine's measured rates, as `--explain` counts"
+        f" them. {out.facts['choice'][0].upper()}{out.facts['choice'][1:]}."
     )
-    out.facts["error"] = (
-        f"a model of rows and rows × keys predicts {len(xs)} sizes of stacks within {100 * worst:.0f} %"
-    )
+    out.commands = list(results.sweeps[sweep].commands)
     return out
 
 
-def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> Iterator[quality.Table]:
+def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> Iterator[Table]:
     """Each as soon as it is measured."""
     shipped = argparse.Namespace(
-        banyan=a.banyan, model=SHIPPED, adapter="", options=a.options, price=a.price, draws=a.draws
+        banyan=a.banyan,
+        model=SHIPPED,
+        adapter="",
+        options=a.options,
+        price=a.price,
+        draws=a.draws,
+        max_new=30,
+        book=a.book,
+        encoder=a.encoder,
+        reranker=a.reranker,
     )
     tiny = size.name == "tiny"
     samples = ROOT / "eval" / "samples"
@@ -96,13 +95,23 @@ def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> Iterator[
             [4, 8],
             1 if tiny else 2,
         ),
+        "choices": lambda: quality.answers(
+            argparse.Namespace(**dict(vars(shipped), max_new=1)),
+            "Choices: quality beside speed, the shipped model",
+            "choices",
+            samples / "everyday-choice.jsonl",
+            1 if tiny else 0,
+            [],
+            1 if tiny else 2,
+        ),
         "planted": lambda: quality.long_document(
             shipped, 300 if tiny else 2000, [2, 4] if tiny else [8, 64, 256], 1 if tiny else 2
         ),
         "extraction": lambda: quality.values(shipped, 1 if tiny else 12, 1 if tiny else 2),
         "drafts": lambda: quality.drafts(shipped, 1 if tiny else 8, 1 if tiny else 4, 1 if tiny else 3),
-        "rag": lambda: quality.experts(shipped, 1 if tiny else 6, 4 if tiny else 8, 1 if tiny else 2),
-        "rag_parameters": lambda: quality.rag_parameters(shipped, 1 if tiny else 8, 4 if tiny else 8),
+        "rag": lambda: documents.ways(shipped, 1 if tiny else 24, 4 if tiny else 8, 1),
+        "rag_parameters": lambda: documents.parameters(shipped, 1 if tiny else 16, 4, not tiny),
+        "examples": lambda: documents.examples(shipped, samples / "examples.jsonl", 1 if tiny else 0),
     }
     if a.real:
         real = argparse.Namespace(**dict(vars(shipped), model=a.real, adapter=a.real_adapter))
@@ -120,14 +129,20 @@ def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> Iterator[
         if a.only and name not in a.only:
             continue
         if clock.left() <= 0:
-            yield quality.Table(name, name, left_out="not run: the time was over")
+            yield Table(name, name, left_out="not run: the time was over")
             continue
         try:
             table = make()
         except (Failed, SystemExit) as failed:  # the page says what failed
-            table = quality.Table(name, name, left_out=str(failed))
+            table = Table(name, name, left_out=str(failed))
         print(f"{name}: {clock.left():.0f} s left {table.left_out}", file=sys.stderr, flush=True)
         yield table
+
+
+def default_book() -> str:
+    """War and Peace where the data is; else documents are generated."""
+    book = (default_folder() or Path()) / "war_and_peace.txt.gz"
+    return str(book) if book.is_file() else ""
 
 
 def main() -> int:
@@ -145,6 +160,9 @@ def main() -> int:
         "--real", default="", help="a model for one more quality table, such as a GGUF of SmolLM2-135M-Instruct"
     )
     p.add_argument("--real-adapter", default="", help="its adapter")
+    p.add_argument("--book", default=default_book(), help="a long text that facts are planted in, .txt or .txt.gz")
+    p.add_argument("--encoder", default="", help="relevance of documents by this encoder; else by BM25")
+    p.add_argument("--reranker", default="", help="fused with the encoder's relevance")
     p.add_argument("--price", type=float, default=0.1, help="of an hour of this machine, in any currency")
     p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
     p.add_argument("--banyan", default="build/release/banyan")
@@ -165,19 +183,20 @@ def main() -> int:
         took = a.minutes - clock.left() / 60
         known["load after"] = load_text()
         (a.out / "evidence.html").write_text(make_page(size, known, flags.strip(), results, took), encoding="utf-8")
+        (a.out / "claims.md").write_text(claims_markdown(known, flags.strip(), results), encoding="utf-8")
         (a.out / "evidence.json").write_text(
             json.dumps(as_json(size, known, flags.strip(), results, took), indent=1, ensure_ascii=False) + "\n",
             encoding="utf-8",
         )
         return took
 
-    todo = [s for s in make_sweeps(size, a.options) if not a.only or s.name in a.only]
+    todo = [s for s in make_sweeps(size, a.options) if s.cells and (not a.only or s.name in a.only)]
     for n, sweep in enumerate(todo):
         left = clock.left() - a.minutes * 60 * (1 - SWEEPS_SHARE)
         results.sweeps[sweep.name] = runner.run(sweep, max(0.0, left) / (len(todo) - n))
         write()
     if "stacks" in results.sweeps:
-        results.tables["stack_costs"] = stack_costs(results, size)
+        results.tables["stack_costs"] = stack_costs(results)
     for table in quality_tables(a, size, clock):
         results.tables[table.name] = table
         write()

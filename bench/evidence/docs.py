@@ -16,10 +16,11 @@ import sys
 import textwrap
 from pathlib import Path
 
-from bench.evidence.figures import figure, significant
+from bench.evidence.figures import figure_of, significant
 from bench.evidence.page import PLOTS, SWEEP_TABLES, VARIABLES
 from bench.evidence.svg import Series, line_plot
-from bench.evidence.sweeps import SIZES, make_sweeps
+from bench.evidence.sizes import SIZES
+from bench.evidence.sweeps import make_sweeps
 
 BUSY = 1.0  # processes that ran before; more than this is not a quiet machine
 # What the pages show of a run; evidence.html has all of it.
@@ -66,7 +67,7 @@ def conditions(run: dict) -> str:
             " **Other programs used the machine meanwhile**: rates are a part of what a quiet machine gives, and"
             " spreads are wide. Compare within one table only."
         )
-    missing = [s.name for s in make_sweeps(SIZES[run["size"]], []) if s.name not in run["sweeps"]]
+    missing = [s.name for s in make_sweeps(SIZES[run["size"]], []) if s.cells and s.name not in run["sweeps"]]
     return wrapped(text + (f" Not in this run: {', '.join(missing)}." if missing else ""))
 
 
@@ -75,9 +76,7 @@ def sweep_table(sweep: dict, measure: str) -> str:
     series = [name for name, points in sweep["values"].items() if any(measure in by for by in points.values())]
     xs = sorted({float(x) for name in series for x in sweep["values"][name]})
     tell = lambda name, x: (
-        figure(sweep["values"][name][f"{x:g}"][measure]).text()
-        if measure in sweep["values"][name].get(f"{x:g}", {})
-        else "–"
+        found.text() if (found := figure_of(sweep["values"][name].get(f"{x:g}", {}), measure)) else "–"
     )
     return markdown(
         [f"{sweep['x']}; {measure}", *series], [[significant(x, 5), *(tell(name, x) for name in series)] for x in xs]
@@ -92,7 +91,8 @@ def performance(run: dict) -> str:
             " turns. Weights are "
             + ("random, at the Qwen3-8B shape" if run["size"] == "gpu" else "the shipped model's")
             + ", tokens are random, and answers have a fixed length. "
-            "`no-attention` gives wrong answers: it is the ceiling."
+            "`no-attention` gives wrong answers: it is the ceiling. ~ marks what was calculated from a part of the"
+            " streams."
         ),
         "",
     ]
@@ -136,7 +136,7 @@ def chart(run: dict, sweep_name: str, measure: str, log_x: bool, log_y: bool) ->
     """A picture that stands alone, light or dark as its reader has it."""
     sweep = run["sweeps"][sweep_name]
     series = [
-        Series(name, sorted((float(x), figure(by[measure])) for x, by in points.items() if measure in by))
+        Series(name, sorted((float(x), figure_of(by, measure)) for x, by in points.items() if measure in by))
         for name, points in sweep["values"].items()
     ]
     plot = line_plot(

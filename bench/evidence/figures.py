@@ -2,6 +2,7 @@
 
 The spread of a figure is its greatest run minus its least. Two figures are called different only if their medians are
 further apart than either spread. One run has no spread, and nothing is said about its difference to anything.
+A figure that was calculated from a part of the work is marked with ~ wherever it is shown.
 """
 
 from __future__ import annotations
@@ -16,25 +17,46 @@ class Figure:
     least: float
     most: float
     runs: int
+    estimated: bool = False  # by calculation, from a part of the work
 
     @property
     def spread(self) -> float:
         return self.most - self.least
 
     def text(self, digits: int = 3) -> str:
-        """Such as "0.512 (0.498 to 0.530)"; one run has no spread."""
+        """Such as "0.512 (0.498 to 0.530)"; one run has no spread; "~0.5" is by calculation."""
+        about = "~" if self.estimated else ""
         if self.runs < 2:
-            return significant(self.median, digits)
+            return about + significant(self.median, digits)
         return (
-            f"{significant(self.median, digits)} ({significant(self.least, digits)} to"
+            f"{about}{significant(self.median, digits)} ({significant(self.least, digits)} to"
             f" {significant(self.most, digits)})"
         )
 
 
-def figure(values: list[float]) -> Figure:
+def figure(values: list[float], estimated: bool = False) -> Figure:
     if not values:
         raise ValueError("a figure needs one run or more")
-    return Figure(statistics.median(values), min(values), max(values), len(values))
+    return Figure(statistics.median(values), min(values), max(values), len(values), estimated)
+
+
+RAN = "share of the streams that ran"  # a measure; where it is there, the others are by calculation
+
+
+def figure_of(measures: dict[str, list[float]], name: str) -> Figure | None:
+    """Of the rounds of one point; None where it was not measured."""
+    return figure(measures[name], estimated=name != RAN and RAN in measures) if measures.get(name) else None
+
+
+def ratio(ours: Figure, theirs: Figure) -> Figure:
+    """Its spread is the widest that both spreads allow."""
+    return Figure(
+        ours.median / theirs.median,
+        ours.least / theirs.most,
+        ours.most / theirs.least,
+        min(ours.runs, theirs.runs),
+        ours.estimated or theirs.estimated,
+    )
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -61,19 +83,3 @@ def compare(ours: Figure, theirs: Figure) -> str:
     if not differ(ours, theirs):
         return f"no difference beyond the spread ({significant(ratio)} ×)"
     return f"{significant(ratio)} ×"
-
-
-def fit_two_costs(first: list[float], second: list[float], seconds: list[float]) -> tuple[float, float]:
-    """The a, b >= 0 that make a · first + b · second closest to `seconds`, relative to each: least squares of the
-    relative errors."""
-    rows = [(x / s, y / s) for x, y, s in zip(first, second, seconds) if s > 0]
-    xx, yy, xy = sum(x * x for x, _ in rows), sum(y * y for _, y in rows), sum(x * y for x, y in rows)
-    x1, y1 = sum(x for x, _ in rows), sum(y for _, y in rows)
-    determinant = xx * yy - xy * xy
-    if determinant > 1e-12 * max(xx * yy, 1e-300):
-        a, b = (x1 * yy - y1 * xy) / determinant, (y1 * xx - x1 * xy) / determinant
-        if a >= 0 and b >= 0:
-            return a, b
-    # One of them is 0: the better of the two.
-    alone = [(x1 / xx if xx else 0.0, 0.0), (0.0, y1 / yy if yy else 0.0)]
-    return min(alone, key=lambda ab: sum((ab[0] * x + ab[1] * y - 1) ** 2 for x, y in rows))

@@ -6,12 +6,13 @@ import html
 import re
 from dataclasses import asdict
 
-from bench.evidence.figures import Figure, figure, significant
-from bench.evidence.papers import ROWS, Results
-from bench.evidence.quality import Table
+from bench.evidence.figures import Figure, figure_of, significant
+from bench.evidence.papers import CLAIMS, command_of, found_of
 from bench.evidence.runner import Outcome
 from bench.evidence.svg import Series, bar_plot, line_plot
-from bench.evidence.sweeps import DECODE, FIRST, GAIN, MEMORY, RATE, SECONDS, Size
+from bench.evidence.readers import DECODE, FIRST, GAIN, MEMORY, RATE, SECONDS
+from bench.evidence.sizes import Size
+from bench.evidence.verdicts import CANNOT, CONTRADICTED, NO_FIGURE, NOT_REPRODUCED, REPRODUCED, Results, Table
 
 # What a sweep's plots show: measures, one plot each, and whether their axis is logarithmic.
 PLOTS = {
@@ -25,14 +26,18 @@ PLOTS = {
     "lengths": [(RATE, True)],
     "grid": [(GAIN, True)],
     "documents": [(RATE, True)],
-    "stacks": [(SECONDS, False)],
+    "stacks": [(RATE, False)],
+    "rivals": [(SECONDS, False)],
+    "relay": [(RATE, True)],
+    "stack_batch": [("documents/s", False)],
+    "hydragen": [(DECODE, True)],
     "values": [("documents/s", False)],
     "experts": [(FIRST, True)],
     "attention": [("µs", True)],
     "jobs": [(RATE, True)],
 }
 
-FIGURE = r"[\d.]+( %)?( \([\d.]+ to [\d.]+\))?"  # a cell that holds a figure alone
+FIGURE = r"~?[\d.]+( %)?( \([\d.]+ to [\d.]+\))?"  # a cell that holds a figure alone
 
 # What the tables of the documentation show of a sweep, where it is not what is plotted.
 SWEEP_TABLES = {"jobs": [RATE], "attention": ["µs"], "streams": [DECODE], "context": [DECODE]}
@@ -58,9 +63,10 @@ th, td { text-align: left; vertical-align: top; padding: .32rem .7rem .32rem 0;
   border-bottom: 1px solid var(--rule); }
 th { font-weight: 600; } td.figure { font-variant-numeric: tabular-nums; white-space: nowrap; }
 td:first-child { min-width: 7rem; }
-.papers { width: 100%; table-layout: fixed; min-width: 60rem; } .papers th:nth-child(1) { width: 14%; }
-.papers th:nth-child(2) { width: 22%; } .papers th:nth-child(3) { width: 34%; }
-.papers th:nth-child(5) { width: 8%; } a { color: var(--c0); }
+.papers { width: 100%; table-layout: fixed; min-width: 74rem; overflow-wrap: anywhere; }
+.papers th:nth-child(1) { width: 9%; } .papers th:nth-child(2), .papers th:nth-child(3) { width: 15%; }
+.papers th:nth-child(4) { width: 19%; } .papers th:nth-child(5) { width: 24%; } .papers th:nth-child(7) { width: 6%; }
+a { color: var(--c0); }
 code, pre { font: .82rem/1.5 ui-monospace, monospace; }
 pre { background: var(--panel); padding: .7rem .9rem; overflow-x: auto; border-radius: 6px; }
 details { margin: .5rem 0; } summary { cursor: pointer; color: var(--quiet); }
@@ -110,7 +116,7 @@ def _commands(commands: list[str]) -> str:
 def _series(outcome: Outcome, measure: str) -> list[Series]:
     found = []
     for name, points in outcome.values.items():
-        made = [(x, figure(m[measure])) for x, m in sorted(points.items()) if m.get(measure)]
+        made = [(x, found_at) for x, m in sorted(points.items()) if (found_at := figure_of(m, measure))]
         if made:
             found.append(Series(name, made))
     return found
@@ -130,7 +136,7 @@ def sweep_section(outcome: Outcome) -> str:
         if not series:
             continue
         points = {x for s in series for x, _ in s.points}
-        if len(points) > 1 and sweep.name != "jobs":
+        if len(points) > 1 and sweep.name not in ("jobs", "hydragen"):
             plots.append(
                 line_plot(
                     f"{sweep.title}: {measure}",
@@ -151,7 +157,7 @@ def sweep_section(outcome: Outcome) -> str:
     out.append('<div class="plots">' + "".join(plots) + "</div>")
     measures = list(dict.fromkeys(m for points in outcome.values.values() for by in points.values() for m in by))
     rows = [
-        [significant(x, 5), name] + [figure(by[m]).text() if by.get(m) else "–" for m in measures]
+        [significant(x, 5), name] + [f.text() if (f := figure_of(by, m)) else "–" for m in measures]
         for name, points in outcome.values.items()
         for x, by in sorted(points.items())
     ]
@@ -186,34 +192,53 @@ def quality_section(table: Table) -> str:
     )
 
 
-def paper_rows(results: Results) -> list[list[str]]:
+CLAIM_HEAD = ["claim", "their setting", "command here", "our figure (least to most)", "verdict"]
+
+
+def claim_rows(results: Results) -> list[list[str]]:
+    """Paper, then the cells of CLAIM_HEAD, then the part of the page with all of the figures."""
     rows = []
-    for row in ROWS:
-        ours = row.ours(results)
-        if row.why_not:
-            rows.append([row.paper, row.item, row.theirs, "not made here: " + row.why_not, "", ""])
-        else:
-            known = row.sweep in results.sweeps or row.sweep in results.tables
-            rows.append(
-                [
-                    row.paper,
-                    row.item,
-                    row.theirs,
-                    ours or "not measured in this run",
-                    row.differs or "nothing but model and machine",
-                    f"see {row.sweep}" if known else "–",
-                ]
-            )
+    for claim in CLAIMS:
+        found = found_of(claim, results)
+        known = claim.part in results.sweeps or claim.part in results.tables
+        command = command_of(claim, results)
+        rows.append(
+            [
+                claim.paper,
+                claim.claim,
+                claim.setting,
+                command,
+                found.text,
+                found.told,
+                f"see {claim.part}" if known else "–",
+            ]
+        )
     return rows
 
 
+def counts(rows: list[list[str]]) -> str:
+    """How many claims have which verdict."""
+    kinds = (REPRODUCED, NOT_REPRODUCED, CONTRADICTED, CANNOT, NO_FIGURE)
+    return ", ".join(f"{n} {kind}" for kind in kinds if (n := sum(row[5].startswith(kind) for row in rows)))
+
+
+def claims_markdown(conditions: dict[str, str], flags: str, results: Results) -> str:
+    """The table alone, for other pages."""
+    rows = claim_rows(results)
+    cell = lambda text: text.replace("|", "\\|")
+    lines = [
+        f"# The papers' claims\n\nCommit {conditions.get('commit', 'unknown')}; {conditions.get('machine', '')};"
+        f" {conditions.get('date', '')}; `{flags}`. {len(rows)} claims: {counts(rows)}.\n",
+        "| paper | " + " | ".join(CLAIM_HEAD) + " |",
+        "|---" * (1 + len(CLAIM_HEAD)) + "|",
+    ]
+    lines += ["| " + " | ".join(map(cell, row[:6])) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
 def make_page(size: Size, conditions: dict[str, str], flags: str, results: Results, minutes: float) -> str:
-    papers = paper_rows(results)
-    head = ["what", "theirs", "ours, in this run", "what differs", "figures"]
-    claims = "".join(
-        f"<h3>{html.escape(paper)}</h3>" + _table(paper, head, [row[1:] for row in papers if row[0] == paper], "papers")
-        for paper in dict.fromkeys(row[0] for row in papers)
-    )
+    rows = claim_rows(results)
+    claims = _table("The papers’ claims", ["paper", *CLAIM_HEAD, "all figures"], rows, "papers")
     facts = _table(
         "Conditions",
         ["condition", "value"],
@@ -226,7 +251,11 @@ def make_page(size: Size, conditions: dict[str, str], flags: str, results: Resul
         f" on texts. All commands of a sweep take turns, {size.rounds} rounds at most, without a warm-up; a figure is"
         " the median of the rounds, in brackets the least and the most. Two figures are called different only if their"
         " medians are further apart than either's spread. Strategies of one command give the same answers bit for bit,"
-        f" or the command fails.</p>{facts}<section id=papers><h2>The papers’ claims</h2>{claims}</section>"
+        f" or the command fails.</p>{facts}<section id=papers><h2>The papers’ claims</h2><p>{len(rows)} claims:"
+        f" {counts(rows)}. Claims and settings are the papers’; command, figure and verdict are of this run, at commit"
+        f" {html.escape(conditions.get('commit', 'unknown'))}. Reproduced: as large as claimed, beyond the spread. ~ is"
+        " by calculation from a part of the streams. A command is the first of those that the last column leads"
+        f" to.</p>{claims}</section>"
         + "".join(sweep_section(o) for o in results.sweeps.values())
         + "".join(quality_section(t) for t in results.tables.values())
     )
@@ -245,7 +274,8 @@ def as_json(size: Size, conditions: dict[str, str], flags: str, results: Results
         "command": flags,
         "minutes": minutes,
         "papers": [
-            dict(zip(("paper", "item", "theirs", "ours", "differs", "figures"), row)) for row in paper_rows(results)
+            dict(zip(("paper", "claim", "setting", "command", "ours", "verdict", "figures"), row))
+            for row in claim_rows(results)
         ],
         "sweeps": {
             name: {

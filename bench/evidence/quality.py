@@ -1,4 +1,4 @@
-"""Quality beside speed, with real weights: answers, long documents, attribute values, documents as experts.
+"""Quality beside speed, with real weights: answers, long documents, attribute values, speculative decoding.
 
 Each part gives a table: a head and rows of cells, and the figures that the papers' rows take from it. Times are
 receipts' totals, without loading.
@@ -12,33 +12,38 @@ import random
 import shlex
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.cut_model import cut
-from bench.evidence.figures import Figure, compare, figure, significant
+from bench.evidence.figures import Figure, compare, figure, ratio, significant
 from bench.evidence.runner import ROOT, Failed
+from bench.evidence.verdicts import CANNOT, CONTRADICTED, REPRODUCED, Table, better, judged, worst
 from eval import planted, strategies
-from eval.sets import codes, extractions, two_hops
+from eval.sets import extractions
 from train.lexicon import HELD, Lexicon
 
 
-@dataclass
-class Table:
-    name: str
-    title: str
-    head: list[str] = field(default_factory=list)
-    rows: list[list[str]] = field(default_factory=list)
-    note: str = ""
-    commands: list[str] = field(default_factory=list)
-    figures: dict[str, Figure] = field(default_factory=dict)  # for the papers' rows
-    facts: dict[str, str] = field(default_factory=dict)
-    data: object = None
-    left_out: str = ""
-
-
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
+
+
+IDENTICAL = 0.91  # the least share of equal answers that Intra-Prompt Parallel Decoding reports
+
+
+def as_good(ours: dict, theirs: dict, key: str) -> str:
+    """Rows of `eval.strategies`."""
+    shares = [{key: r[key], key + "_interval": r["intervals"][key]} for r in (ours, theirs)]
+    return better(*shares, key, strictly=False)
+
+
+def degraded(alone: dict, merged: dict) -> str:
+    """The verdict of “merged prompts give worse answers”. A model that cannot write numbered answers at all is no test
+    of it."""
+    if 2 * merged["failed"] > merged["questions"]:
+        return (
+            f"{CANNOT}: {merged['failed']} of {merged['questions']} answers unreadable: no model for numbered answers"
+        )
+    return better(*({"f1": r["f1"], "f1_interval": r["intervals"]["f1"]} for r in (alone, merged)), "f1")
 
 
 def answers(
@@ -54,14 +59,14 @@ def answers(
             f"python3 -m eval.strategies {shown} -m {a.model}"
             + (f" --adapter {a.adapter}" if a.adapter else "")
             + (f" --limit {limit}" if limit else "")
-            + f" --strategies flat,paged,stacked,auto --batch {','.join(map(str, batches))} --repeat {repeat}"
+            + f" --max-new {a.max_new} --strategies flat,paged,stacked,auto --batch {','.join(map(str, batches))} --repeat {repeat}"
             + (f" --price {a.price}" if a.price else "")
         ],
     )
     records = [json.loads(line) for line in file.open(encoding="utf-8")][: limit or None]
     rows = strategies.compare(a, records, ["flat", "paged", "stacked", "auto"], batches, repeat)
     for r in rows:
-        span = lambda k: f"{_percent(r[k])} ({100 * r['intervals'][k][0]:.0f} to {100 * r['intervals'][k][1]:.0f})"
+        span = lambda k: f"{percent(r[k])} ({100 * r['intervals'][k][0]:.0f} to {100 * r['intervals'][k][1]:.0f})"
         rate = out.figures[r["way"]] = figure(r["rates"])
         out.rows.append(
             [
@@ -69,18 +74,33 @@ def answers(
                 span("exact"),
                 span("f1"),
                 span("rouge_l"),
-                _percent(r["same"]),
+                percent(r["same"]),
                 f"{r['failed']} of {r['questions']}",
                 rate.text(),
                 "–" if r["cost_of_1000"] is None else significant(r["cost_of_1000"]),
             ]
         )
-        out.facts[r["way"]] = f"F1 {r['f1']:.3f}, {_percent(r['same'])} the same as flat"
+        out.facts[r["way"]] = f"F1 {r['f1']:.3f}, {percent(r['same'])} the same as flat"
     auto = next(r for r in rows if r["way"] == "auto")
-    out.facts["identical"] = f"{_percent(auto['same'])} of {auto['questions']} answers identical"
+    by_way = {r["way"]: r for r in rows}
+    same = min(by_way[way]["same"] for way in ("paged", "stacked", "auto"))
+    out.facts["identical"] = f"{percent(same)} of {auto['questions']} answers identical by paged, stacked and auto"
+    out.facts["identical verdict"] = REPRODUCED if same >= IDENTICAL else f"{CONTRADICTED}: {percent(same)}"
+    told = (
+        lambda r, key: f"{percent(r[key])} ({100 * r['intervals'][key][0]:.0f} to {100 * r['intervals'][key][1]:.0f})"
+    )
+    key, called = ("exact", "accuracy") if name == "choices" else ("f1", "F1")
+    out.facts["quality"] = ", ".join(f"{way} {called} {told(by_way[way], key)}" for way in ("flat", "stacked", "auto"))
+    out.facts["quality verdict"] = worst([as_good(by_way[way], by_way["flat"], key) for way in ("stacked", "auto")])
+    merged = [by_way[f"SeqBatch, {n} in a prompt"] for n in batches]
+    if merged:
+        out.facts["SeqBatch"] = f"flat F1 {told(by_way['flat'], 'f1')}; " + "; ".join(
+            f"{r['way']} {told(r, 'f1')}, {r['failed']} of {r['questions']} unreadable" for r in merged
+        )
+        out.facts["SeqBatch verdict"] = worst([degraded(by_way["flat"], r) for r in merged])
     out.facts["speed-up"] = compare(out.figures["auto"], out.figures["flat"])
     out.note = (
-        f"{len(records)} texts, {auto['questions']} questions. Brackets: 95 % of 1000 draws of texts; of rates, the"
+        f"{len(records)} texts, {auto['questions']} questions, answers of at most {a.max_new} tokens. Brackets: 95 % of 1000 draws of texts; of rates, the"
         f" least and the most of {repeat} runs."
     )
     out.data = rows
@@ -89,13 +109,14 @@ def answers(
 
 def long_document(a: argparse.Namespace, tokens: int, counts: list[int], repeat: int) -> Table:
     listed = ",".join(map(str, counts))
+    book = f" --book {a.book}" if a.book else ""
     out = Table(
         "planted",
         "Many questions on one long document",
         ["questions", "strategy", "seconds", "exact", "same as auto"],
         commands=[
-            f"python3 -m eval.planted -m {a.model} --tokens {tokens} --questions {listed} --strategies auto,paged,flat"
-            f" --repeat {repeat}"
+            f"python3 -m eval.planted -m {a.model}{book} --tokens {tokens} --questions {listed} --strategies"
+            f" auto,paged,flat --repeat {repeat}"
         ],
     )
     rows = planted.measure(a, tokens, counts, ["auto", "paged", "flat"], repeat, flat_questions=2)
@@ -108,8 +129,8 @@ def long_document(a: argparse.Namespace, tokens: int, counts: list[int], repeat:
                 str(r["questions"]),
                 r["strategy"],
                 seconds.text() + about,
-                f"{_percent(r['exact'])} of {r['ran']}",
-                _percent(r["same"]),
+                f"{percent(r['exact'])} of {r['ran']}",
+                percent(r["same"]),
             ]
         )
     few, many = (
@@ -117,11 +138,14 @@ def long_document(a: argparse.Namespace, tokens: int, counts: list[int], repeat:
     )
     flat = next(r for r in rows if r["strategy"] == "flat" and r["questions"] == counts[-1])
     out.facts["growth"] = (
-        f"{counts[0]} → {counts[-1]} questions: {significant(few['median'])} → {significant(many['median'])} s; flat"
-        f" would take {significant(flat['median'])} s; {_percent(many['exact'])} right"
+        f"{counts[0]} → {counts[-1]} questions: {figure(few['seconds']).text()} → {figure(many['seconds']).text()} s;"
+        f" flat ~{significant(flat['median'])} s, by calculation from {flat['ran']}; {percent(many['exact'])} right"
     )
+    grown = ratio(figure(many["seconds"]), figure(few["seconds"]))
+    found = judged("", [grown], grown.most < counts[-1] / counts[0], grown.least >= counts[-1] / counts[0])
+    out.facts["growth verdict"] = found.verdict + (f": {found.why}" if found.why else "")
     out.note = (
-        f"A document of about {tokens} tokens with planted facts; one question in five has no answer. flat computes the"
+        f"A document of about {tokens} tokens{' of ' + Path(a.book).name if a.book else ''} with planted facts; one question in five has no answer. flat computes the"
         f" document for every question, so it ran {flat['ran']}."
     )
     out.data = rows
@@ -167,14 +191,14 @@ def values(a: argparse.Namespace, documents: int, repeat: int) -> Table:
                     str(Path(folder, "receipt.json")),
                     *a.options,
                 ]
-                _run(command)
+                run(command)
                 rates.setdefault(mode, []).append(
                     documents / json.loads(Path(folder, "receipt.json").read_text())["seconds"]["total"]
                 )
         command = [a.banyan, "eval", "extract", str(docs), "--schema", str(schema_file), "--json"]
         for mode, output in outputs.items():
             command += ["--run", f"{mode}={output}"]
-        scores = {s["name"]: s for s in json.loads(_run(command))["runs"]}
+        scores = {s["name"]: s for s in json.loads(run(command))["runs"]}
     for mode, seen in rates.items():
         rate, score = figure(seen), scores[mode]
         out.figures[mode] = rate
@@ -183,11 +207,14 @@ def values(a: argparse.Namespace, documents: int, repeat: int) -> Table:
             [
                 mode,
                 f"{score['all']['strict_f1']:.3f} ({low:.2f} to {high:.2f})",
-                _percent(score["all"]["accuracy"]),
+                percent(score["all"]["accuracy"]),
                 rate.text(),
             ]
         )
-        out.facts[mode] = f"strict F1 {score['all']['strict_f1']:.3f}"
+        out.facts[mode] = f"strict F1 {score['all']['strict_f1']:.3f} ({low:.2f} to {high:.2f})"
+    share = lambda mode: {"f1": scores[mode]["all"]["strict_f1"], "f1_interval": scores[mode]["intervals"]["strict_f1"]}
+    out.facts["quality verdict"] = better(share("skeleton"), share("sequential"), "f1", strictly=False)
+    out.facts["independent verdict"] = better(share("isolated"), share("sequential"), "f1", strictly=False)
     out.facts["speed-up"] = compare(out.figures["skeleton"], out.figures["sequential"])
     out.commands = [
         f"banyan extract -m {a.model} PAGES.jsonl --schema SCHEMA.json --values MODE; banyan eval extract PAGES.jsonl"
@@ -223,7 +250,7 @@ def drafts(a: argparse.Namespace, documents: int, texts: int, repeat: int) -> Ta
         figures_of: dict[str, dict[str, dict]] = {}
         for job, file, more in (("values", docs, ["--schema", str(schema_file)]), ("answers", questions, [])):
             target = Path(folder, f"{job}.json")
-            _run(
+            run(
                 [
                     a.banyan,
                     "bench",
@@ -271,6 +298,10 @@ def drafts(a: argparse.Namespace, documents: int, texts: int, repeat: int) -> Ta
             f"{figures_of['values'][way]['tokens_per_turn']:.2f} tokens a step; values at once over it:"
             f" {compare(skeleton, of('values', way))}"
         )
+    rivals = [of("values", way) for way in figures_of["values"] if way.startswith("sequential, ")]
+    gain = ratio(skeleton, max(rivals, key=lambda f: f.median))
+    found = judged("", [gain], gain.least > 1, gain.most < 1, f"{gain.text()} times the best of them")
+    out.facts["verdict"] = found.verdict + (f": {found.why}" if found.why else "")
     out.commands = [
         f"python3 -m bench.cut_model {a.model} DRAFT.gguf --layers {','.join(map(str, DRAFT_LAYERS))}",
         f"banyan bench draft PAGES.jsonl --schema SCHEMA.json -m {a.model} --draft-model DRAFT.gguf --repeat {repeat}",
@@ -288,167 +319,7 @@ def drafts(a: argparse.Namespace, documents: int, texts: int, repeat: int) -> Ta
     return out
 
 
-def rag_sets(questions: int, documents: int) -> dict[str, list[dict]]:
-    lex = lambda name: Lexicon(random.Random(f"evidence {name}"), HELD)
-    return {
-        f"secret code among {documents}": codes(lex("codes"), questions, documents),
-        f"two hops among {documents // 2}": two_hops(lex("hops"), questions, documents // 2),
-    }
-
-
-# Ways to answer from documents: name → options of `banyan rag`. APE: kv-concat with a temperature and a scale of its
-# own.
-RAG_WAYS = {
-    "experts": ["--method", "experts"],
-    "one prompt (concat)": ["--method", "concat"],
-    "one document (top1)": ["--method", "top1"],
-    "map-reduce": ["--method", "map-reduce"],
-    "KV side by side (kv-concat)": ["--method", "kv-concat"],
-    "APE (kv-concat, T = 0.9, S = 0.9)": ["--method", "kv-concat", "--ape-temperature", "0.9", "--ape-scale", "0.9"],
-}
-
-
-def rag_parameters(a: argparse.Namespace, questions: int, documents: int) -> Table:
-    """β, γ, the rule and the number of experts, one at a time: `banyan eval rag`."""
-    out = Table(
-        "rag_parameters",
-        "Documents as experts: contrast, relevance, rule, number",
-        ["set", "what", "value", "sub-span", "exact", "F1"],
-    )
-    values_of = {
-        "β": ("--beta", "expert,shared,0,0.5,1"),
-        "γ": ("--gamma", "0,1,2.5,5"),
-        "rule": ("--rule", "max,mixture,product"),
-        "scores": ("--scores", "normalised,raw"),
-        "experts": ("--documents", f"2,{documents // 2},{documents}" if documents > 4 else f"2,{documents}"),
-    }
-    made: dict[str, dict[str, dict]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, rows in list(rag_sets(questions, 2 * documents).items())[1:]:  # two hops: one document is not enough
-            gold = Path(folder, "gold.jsonl")
-            gold.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
-            for what, (option, listed) in values_of.items():
-                printed = _run(
-                    [
-                        a.banyan,
-                        "eval",
-                        "rag",
-                        str(gold),
-                        "-m",
-                        a.model,
-                        "--relevance",
-                        "bm25",
-                        option,
-                        listed,
-                        "--timed",
-                        "0",
-                        "--limit",
-                        str(questions),
-                        "--json",
-                        "--quiet",
-                        *a.options,
-                    ]
-                )
-                scores = [json.loads(line) for line in printed.splitlines()]
-                for value, score in zip(listed.split(","), scores):
-                    span = lambda k: (
-                        f"{_percent(score[k])} ({100 * score[k + '_interval'][0]:.0f} to"
-                        f" {100 * score[k + '_interval'][1]:.0f})"
-                    )
-                    out.rows.append([name, what, value, span("sub_span"), span("exact"), f"{score['f1']:.3f}"])
-                made.setdefault(name, {})[what] = dict(zip(listed.split(","), scores))
-                least, most = min(scores, key=lambda s: s["sub_span"]), max(scores, key=lambda s: s["sub_span"])
-                apart = least["sub_span_interval"][1] < most["sub_span_interval"][0]
-                shown = lambda s: f"{listed.split(',')[scores.index(s)]} {_percent(s['sub_span'])}"
-                out.facts[what] = (
-                    f"{shown(least)} to {shown(most)}"
-                    if apart
-                    else (
-                        f"{_percent(least['sub_span'])} to {_percent(most['sub_span'])}, no difference beyond the"
-                        " intervals"
-                    )
-                )
-    out.commands = [
-        f"banyan eval rag QUESTIONS.jsonl -m {a.model} --relevance bm25 {option} {listed}"
-        for option, listed in values_of.values()
-    ]
-    out.note = (
-        f"{questions} generated questions, {documents} documents each; what is not varied has the program's default"
-        " (docs/rag.md). Intervals: 95 % of the resamples of questions, so that few questions tell little."
-    )
-    out.data = made
-    return out
-
-
-def experts(a: argparse.Namespace, questions: int, documents: int, repeat: int) -> Table:
-    out = Table(
-        "rag",
-        "Documents as experts: quality beside speed",
-        ["set", "method", "sub-span", "F1", "median wait for the first token, s", "job, s"],
-    )
-    sets = rag_sets(questions, documents)
-    made = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, rows in sets.items():
-            gold = Path(folder, "gold.jsonl")
-            gold.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
-            waits: dict[str, list[float]] = {}
-            jobs: dict[str, list[float]] = {}
-            scores = {}
-            for _ in range(repeat):
-                for method, options in RAG_WAYS.items():
-                    answered, receipt = Path(folder, "out.jsonl"), Path(folder, "receipt.json")
-                    _run(
-                        [
-                            a.banyan,
-                            "rag",
-                            str(gold),
-                            "-o",
-                            str(answered),
-                            "--overwrite",
-                            "--receipt",
-                            str(receipt),
-                            "--quiet",
-                            "-m",
-                            a.model,
-                            *options,
-                            "--relevance",
-                            "equal",
-                            "--too-long",
-                            "truncate",
-                            *a.options,
-                        ]
-                    )
-                    scores[method] = json.loads(_run([a.banyan, "eval", "rag", str(gold), str(answered), "--json"]))
-                    waits.setdefault(method, []).append(scores[method]["first_token_median"])
-                    jobs.setdefault(method, []).append(json.loads(receipt.read_text())["seconds"]["total"])
-            for method, score in scores.items():
-                out.rows.append(
-                    [
-                        name,
-                        method,
-                        _percent(score["sub_span"]),
-                        f"{score['f1']:.3f}",
-                        figure(waits[method]).text(),
-                        figure(jobs[method]).text(),
-                    ]
-                )
-                out.facts[f"{name}, {method}"] = f"sub-span {_percent(score['sub_span'])}"
-            made[name] = dict(scores=scores, waits=waits, jobs=jobs)
-    out.commands = [
-        f"banyan rag QUESTIONS.jsonl -m {a.model} {' '.join(options)} --relevance equal -o OUT.jsonl; banyan eval rag"
-        " QUESTIONS.jsonl OUT.jsonl"
-        for options in RAG_WAYS.values()
-    ]
-    out.note = (
-        f"{questions} generated questions of each set (`eval.sets`), documents of 80 to 300 words, computed for each"
-        " question; relevance is not used."
-    )
-    out.data = made
-    return out
-
-
-def _run(command: list[str]) -> str:
+def run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     if done.returncode not in (0, 1):  # 1: some rows are errors, which the scores count
         raise Failed(f"{shlex.join(command)}: exit status {done.returncode}: {done.stderr.strip()[-600:]}")

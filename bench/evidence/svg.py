@@ -118,6 +118,7 @@ def line_plot(
     out.append(_text(14, TOP + tall / 2, y_label, more=f' transform="rotate(-90 14 {TOP + tall / 2:.0f})"'))
     for n, s in enumerate(series):
         look = KNOWN.get(s.name, n) % MARKS
+        estimated = any(f.estimated for _, f in s.points)
         path = "L".join(f"{at_x(x):.1f} {at_y(f.median):.1f}" for x, f in s.points)
         out.append(f'<g class="s{look}"><path class="line" d="M{path}"/>')
         for x, f in s.points:
@@ -127,7 +128,7 @@ def line_plot(
             out.append(f'<g class="mark">{_mark(look, at_x(x), at_y(f.median))}<title>{said}</title></g>')
         out.append(
             f'<g class="mark">{_mark(look, WIDTH - RIGHT + 16, TOP + 8 + 19 * n)}</g></g>'
-            + _text(WIDTH - RIGHT + 27, TOP + 12 + 19 * n, s.name, "start")
+            + _text(WIDTH - RIGHT + 27, TOP + 12 + 19 * n, ("~" if estimated else "") + s.name, "start")
         )
     return _frame(title, out)
 
@@ -156,6 +157,8 @@ def bar_plot(title: str, y_label: str, bars: list[tuple[str, Figure]]) -> str:
         )
         if f.runs > 1:
             out.append(f'<path class="whisker" d="M{at_x(f.least):.1f} {y + high / 2:.1f}H{at_x(f.most):.1f}"/>')
-        out.append(_text(at_x(f.most) + 7, y + high / 2 + 4, significant(f.median), "start"))
+        out.append(
+            _text(at_x(f.most) + 7, y + high / 2 + 4, ("~" if f.estimated else "") + significant(f.median), "start")
+        )
     out.append(_text(names + wide / 2, HEIGHT - 8, y_label))
     return _frame(title, out)

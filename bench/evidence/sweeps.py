@@ -7,135 +7,10 @@ answers bit for bit, which the command checks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from bench.evidence.readers import of_attention, of_extract, of_gain, of_rag, of_work
+from bench.evidence.rivals import hydragen, relay, rivals, stack_batch
 from bench.evidence.runner import Cell, Sweep
-
-SHIPPED = "models/banyan-reader-34m.gguf"
-RATE, DECODE, MEMORY, SECONDS, FIRST = "questions/s", "decode tok/s", "KV MiB", "s", "s to the first token"
-
-
-@dataclass(frozen=True)
-class Size:
-    name: str
-    model: tuple[str, ...]  # options that choose the model; the device comes with the options of all commands
-    what: str
-    new: int  # tokens of an answer
-    document: int
-    questions: tuple[int, ...]  # per context
-    contexts: tuple[int, ...]  # tokens of the shared prefix
-    streams: tuple[int, ...]
-    own: tuple[int, ...]  # tokens of a stream's own prompt
-    answers: tuple[int, ...]  # tokens
-    together: int  # questions of P x B
-    problems: tuple[int, int]  # problems, tokens of the examples before them
-    samples: tuple[int, ...]
-    experts: tuple[int, int, tuple[int, ...]]  # tokens of a document, new tokens, numbers of documents
-    attributes: tuple[int, ...]
-    jobs: tuple[tuple[str, int], ...]  # name, documents
-    flat_tokens: int = 3000
-    rounds: int = 3
-
-
-TINY = Size(
-    "tiny",
-    ("--shape", "tiny"),
-    "random weights at a tiny shape: a test of the page, not a measurement",
-    4,
-    64,
-    (1, 4),
-    (32, 128),
-    (1, 8),
-    (4, 64),
-    (2, 8),
-    4,
-    (2, 32),
-    (2, 4),
-    (32, 4, (1, 4)),
-    (2, 4),
-    (("squad2", 1),),
-    rounds=2,
-)
-SMALL = Size(
-    "small",
-    ("-m", SHIPPED),
-    "the shipped model: 34 M parameters, 12 layers, Q4_0",
-    16,
-    256,
-    (1, 4, 16, 48),
-    (128, 512, 2048),
-    (1, 8, 32),
-    (16, 128, 256),
-    (4, 16, 64),
-    16,
-    (4, 256),
-    (1, 4, 16),
-    (256, 8, (1, 4, 12)),
-    (4, 16),
-    (("squad2", 3), ("race", 3)),
-    flat_tokens=1500,
-)
-GPU = Size(
-    "gpu",
-    ("--shape", "qwen3-8b", "--random"),
-    "random weights at the Qwen3-8B shape, bf16",
-    64,
-    2048,
-    (1, 4, 16, 64, 256),
-    (1024, 2048, 4096, 8192, 16384),
-    (1, 32, 256, 1024),
-    (16, 256, 1024),
-    (8, 32, 128, 512),
-    256,
-    (120, 2048),
-    (8, 32, 128),
-    (2048, 32, (1, 4, 16, 32)),
-    (4, 16),
-    (("squad2", 128), ("narrativeqa", 40), ("race", 288), ("longhealth", 8)),
-    flat_tokens=60000,
-)
-SIZES = {size.name: size for size in (TINY, SMALL, GPU)}
-
-
-def of_work(names: dict[str, str] | None = None):
-    """Reads `bench tree` and the named jobs: strategies, or those of `names` under the names there. Flat may have run
-    only its first streams: rates are of those, memory is of all."""
-
-    def read(json: object) -> dict[str, dict[str, float]]:
-        found = {}
-        for s in json["strategies"]:
-            if names is not None and s["strategy"] not in names:
-                continue
-            whole = json["streams"] / s["streams"]
-            measures = {
-                RATE: s["questions_per_second"],
-                SECONDS: s["seconds"] * whole,
-                MEMORY: s["kv_bytes_peak"] * whole / 2**20,
-                "rows": (s["prefilled_tokens"] + s["generated_tokens"]) * whole,
-            }
-            if s["decode_tokens_per_second"] > 0:
-                measures[DECODE] = s["decode_tokens_per_second"]
-            found[names[s["strategy"]] if names else s["strategy"]] = measures
-        return found
-
-    return read
-
-
-def of_extract(json: object) -> dict[str, dict[str, float]]:
-    return {m["values"]: {"documents/s": m["documents_per_second"], "steps": m["steps"]} for m in json["modes"]}
-
-
-def of_rag(json: object) -> dict[str, dict[str, float]]:
-    names = ("experts, documents in memory", "experts, documents computed", "one prompt")
-    return {
-        name: {FIRST: json[name]["first_token_seconds"], SECONDS: json[name]["seconds"]}
-        for name in names
-        if name in json
-    }
-
-
-def of_attention(json: object) -> dict[str, dict[str, float]]:
-    return {name: {"µs": times["median_us"]} for name, times in json[0]["strategies"].items()}
+from bench.evidence.sizes import Size
 
 
 def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
@@ -159,6 +34,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
     every = "auto,paged,stacked,flat,no-attention"
     usual = "auto,paged,flat,no-attention"
     most = size.streams[-1] if size.streams[-1] <= 64 or size.name == "gpu" else 32
+    answers = max(2, min(16, size.flat_tokens // (size.contexts[-2] + 16)))  # flat runs all of them
     sweeps = [
         Sweep(
             "questions",
@@ -202,6 +78,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
             log_x=False,
         ),
         parallel_prompting(size, tree),
+        rivals(size, tree),
         levels(size, tree),
         Sweep(
             "own",
@@ -213,9 +90,9 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
         Sweep(
             "lengths",
             "Length of answers",
-            "new tokens of each of 16 answers",
+            f"new tokens of each of {answers} answers",
             [
-                Cell(a, tree(f"16 questions | {size.contexts[-2]}, 16 tokens", usual, new=a), of_work())
+                Cell(a, tree(f"{answers} questions | {size.contexts[-2]}, 16 tokens", usual, new=a), of_work())
                 for a in size.answers
             ],
             "What is written is each answer's own.",
@@ -248,7 +125,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
                         "extract",
                         *size.model,
                         "--documents",
-                        "4",
+                        "6",
                         "--attributes",
                         str(a),
                         "--lengths",
@@ -261,8 +138,11 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
                 )
                 for a in size.attributes
             ],
-            "4 documents of 128 tokens, values of 1 to 8 tokens; stacked: 6 documents in a prompt at most.",
+            "6 documents of 128 tokens, values of 1 to 8 tokens; stacked: all of them in a prompt.",
         ),
+        stack_batch(size, options),
+        relay(size, options),
+        hydragen(size, options),
         Sweep(
             "experts",
             "Documents as experts",
@@ -328,7 +208,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
                         "--strategies",
                         every,
                         "--flat-tokens",
-                        str(size.flat_tokens),
+                        str(size.flat_tokens_of_jobs or size.flat_tokens),
                         *options,
                     ],
                     of_work(),
@@ -399,19 +279,6 @@ def levels(size: Size, tree) -> Sweep:
     )
 
 
-GAIN = "auto over flat, times"
-
-
-def of_gain(name: str):
-    """The rate of auto over that of flat in one command, as a series of its own."""
-
-    def read(json: object) -> dict[str, dict[str, float]]:
-        rates = {s["strategy"]: s["questions_per_second"] for s in json["strategies"]}
-        return {name: {GAIN: rates["auto"] / rates["flat"]}}
-
-    return read
-
-
 def grid(size: Size, tree) -> Sweep:
     """Prefix × suffix: what sharing gains at every pair of lengths."""
     streams = 8 if size.name != "gpu" else 64
@@ -430,7 +297,7 @@ def grid(size: Size, tree) -> Sweep:
 
 
 def stacks(size: Size, tree) -> Sweep:
-    """C contexts in a stack, each with P questions, B stacks at once."""
+    """Contexts in a stack × stacks at once, each context with its questions."""
     documents, questions, tokens = 8, 4, size.document // 4
     cells = [
         Cell(
@@ -441,27 +308,19 @@ def stacks(size: Size, tree) -> Sweep:
                 "--contexts-per-stack",
                 str(c),
                 "--stacks",
-                str(documents // c),
+                str(b),
             ),
-            of_work({"stacked": "stacked"}),
+            of_work({"stacked": f"{b} at once"}),
         )
+        for b in (1, 2, 8)
         for c in (1, 2, 4, 8)
+        if c * b <= documents
     ]
     return Sweep(
         "stacks",
-        "Contexts in a stack",
-        f"C contexts in a stack (B = {documents} / C stacks)",
+        "Contexts in a prompt × prompts at once",
+        "contexts in a prompt",
         cells,
-        f"{documents} documents of {tokens} tokens, {questions} questions each. A stack multiplies all its rows with"
+        f"{documents} documents of {tokens} tokens, {questions} questions each. A prompt multiplies all its rows with"
         " all its keys.",
     )
-
-
-def stack_work(p: int, c: int, x: int, new: int, contexts: int, questions: int) -> tuple[float, float]:
-    """Rows, and rows times keys, of one stack: the two terms of its cost."""
-    header, streams = p + contexts * (c + questions * x), contexts * questions
-    rows, products = float(header), float(header * header)
-    for step in range(1, new):
-        rows += streams
-        products += streams * (header + step * streams)
-    return rows, products

@@ -3,6 +3,7 @@ tiny size."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pathlib
@@ -16,14 +17,19 @@ from unittest import mock
 import numpy
 
 from bench.cut_model import cut
-from bench.evidence import docs
-from bench.evidence.figures import Figure, compare, differ, figure, fit_two_costs, significant
-from bench.evidence.page import make_page, paper_rows
-from bench.evidence.papers import ROWS, Results
+from bench.evidence import docs, documents
+from bench.evidence.__main__ import stack_costs
+from bench.evidence.figures import RAN, Figure, compare, differ, figure, figure_of, ratio, significant
+from bench.evidence.page import claim_rows, claims_markdown, make_page
+from bench.evidence.papers import CLAIMS
 from bench.evidence.planning import table_of
+from bench.evidence.quality import degraded
+from bench.evidence.readers import PREDICTED, of_extract, of_work
 from bench.evidence.runner import ROOT, Cell, Clock, Failed, Outcome, Runner, Sweep
 from bench.evidence.svg import Series, bar_plot, line_plot, log_ticks, ticks
-from bench.evidence.sweeps import SIZES, SMALL, TINY, make_sweeps, of_work, reuse_forest, stack_work
+from bench.evidence.sizes import SIZES, SMALL, TINY
+from bench.evidence.sweeps import make_sweeps, reuse_forest
+from bench.evidence.verdicts import Found, Results, better, falls, grows, peak, up_to, worst
 from train.gguf import U32, read_gguf, write_gguf
 
 
@@ -63,25 +69,14 @@ class Figures(unittest.TestCase):
         ):
             self.assertEqual(significant(value), text)
 
-    def test_two_costs_are_found_again(self):
-        rows, products = [100.0, 200.0, 300.0, 100.0], [1e4, 9e4, 2e5, 7e5]
-        seconds = [2e-3 * r + 3e-6 * p for r, p in zip(rows, products)]
-        a, b = fit_two_costs(rows, products, seconds)
-        self.assertAlmostEqual(a, 2e-3, places=9)
-        self.assertAlmostEqual(b, 3e-6, places=12)
-
-    def test_costs_are_not_negative(self):
-        a, b = fit_two_costs([1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [1.0, 2.0, 3.0])
-        self.assertAlmostEqual(a, 1.0)
-        self.assertEqual(b, 0.0)
-        a, b = fit_two_costs([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [2.0, 4.0, 6.0])  # the same thing twice
-        self.assertAlmostEqual(a + b, 2.0)
-        self.assertGreaterEqual(min(a, b), 0.0)
-
-    def test_work_of_a_stack(self):
-        self.assertEqual(stack_work(2, 3, 1, 1, 1, 2), (7.0, 49.0))  # p c x x, nothing decoded after the first tokens
-        self.assertEqual(stack_work(2, 3, 1, 3, 1, 2), (11.0, 49.0 + 2 * 9 + 2 * 11))
-        self.assertEqual(stack_work(0, 3, 1, 1, 2, 1)[1], 64.0)  # two contexts meet in products that nobody needs
+    def test_what_is_calculated_is_marked(self):
+        part = figure_of({"s": [2.0, 4.0], RAN: [0.25, 0.25]}, "s")
+        self.assertEqual((part.text(), part.estimated), ("~3 (2 to 4)", True))
+        self.assertEqual(figure_of({"s": [2.0, 4.0]}, "s").text(), "3 (2 to 4)")
+        self.assertIsNone(figure_of({}, "s"))
+        self.assertFalse(figure_of({RAN: [0.25]}, RAN).estimated)
+        self.assertTrue(ratio(figure([2.0]), part).estimated)
+        self.assertEqual(ratio(figure([8.0, 12.0]), figure([2.0, 4.0])), Figure(10 / 3, 2.0, 6.0, 2))
 
 
 class Plots(unittest.TestCase):
@@ -141,10 +136,9 @@ class Sweeps(unittest.TestCase):
         names = {size: [s.name for s in make_sweeps(SIZES[size], [])] for size in SIZES}
         self.assertEqual(len(set(map(tuple, names.values()))), 1)
         self.assertEqual(len(set(names["small"])), len(names["small"]))
-        wanted = {row.sweep for row in ROWS if row.sweep}
-        self.assertLessEqual(
-            wanted - {"answers", "planted", "extraction", "drafts", "rag", "rag_parameters"}, set(names["small"])
-        )
+        wanted = {claim.part for claim in CLAIMS if claim.part}
+        tables = {"answers", "choices", "planted", "extraction", "drafts", "rag", "rag_parameters", "examples"}
+        self.assertLessEqual(wanted - tables, set(names["small"]))
 
     def test_p_times_b_is_n(self):
         sweep = next(s for s in make_sweeps(SMALL, []) if s.name == "prompts")
@@ -165,10 +159,22 @@ class Sweeps(unittest.TestCase):
                     prefilled_tokens=100,
                     generated_tokens=8,
                     decode_tokens_per_second=0.0,
+                    limit_seconds=0.1,
                 )
             ],
         )
-        self.assertEqual(of_work()(json_of), {"flat": {"questions/s": 4.0, "s": 2.0, "KV MiB": 4.0, "rows": 432.0}})
+        wanted = {"questions/s": 4.0, "s": 2.0, "KV MiB": 4.0, "rows": 432.0, PREDICTED: 0.4, RAN: 0.25}
+        self.assertEqual(of_work()(json_of), {"flat": wanted})
+        json_of["strategies"][0]["streams"] = 8
+        self.assertNotIn(RAN, of_work()(json_of)["flat"])
+
+    def test_values_are_named_by_their_stack_where_there_are_several(self):
+        mode = lambda values, stack: dict(values=values, stack=stack, documents_per_second=2.0, steps=9)
+        one = dict(documents=4, attributes=16, modes=[mode("skeleton", 1), mode("skeleton, stacked", 6)])
+        self.assertEqual(list(of_extract(one)), ["skeleton", "skeleton, stacked"])
+        self.assertEqual(of_extract(one)["skeleton, stacked"]["values at once"], 64)  # of 4 documents
+        two = dict(one, modes=[*one["modes"], mode("skeleton, stacked", 2)])
+        self.assertEqual(list(of_extract(two)), ["skeleton", "skeleton, stacked by 6", "skeleton, stacked by 2"])
 
 
 class Rounds(unittest.TestCase):
@@ -227,33 +233,139 @@ class Rounds(unittest.TestCase):
         self.assertEqual((outcome.rounds, calls), (0, ["a", "b"]))
 
 
+def results(**sweeps) -> Results:
+    """Sweeps as series → x → measure → runs."""
+    return Results({name: Outcome(Sweep(name, name, "x", []), values) for name, values in sweeps.items()}, {})
+
+
+class Verdicts(unittest.TestCase):
+    def at(self, ours: list[float], theirs: list[float], claimed: float, **more) -> Found:
+        values = {"auto": {1: {"v": ours}}, "flat": {1: {"v": theirs, **more.pop("marks", {})}}}
+        return up_to(results(s=values), "s", "auto", ["flat"], "v", claimed, **more)
+
+    def test_up_to(self):
+        self.assertEqual(self.at([80.0, 80.0], [10.0, 10.0], 7).told, "reproduced")
+        self.assertEqual(self.at([30.0, 30.0], [10.0, 10.0], 7).told, "not reproduced (3 of 7 times)")
+        self.assertEqual(self.at([60.0, 90.0], [10.0, 10.0], 7).verdict, "not reproduced")  # 6 to 9 times
+        self.assertEqual(self.at([5.0, 5.0], [10.0, 10.0], 7).verdict, "contradicted")
+        self.assertEqual(self.at([9.0, 12.0], [10.0, 10.0], 7).told, "not reproduced (within the spread)")
+        self.assertEqual(
+            self.at([2.0, 2.0], [10.0, 10.0], 4, times=True).told, "reproduced"
+        )  # of times, less is better
+        self.assertIsNone(up_to(results(), "s", "auto", ["flat"], "v", 7))
+
+    def test_one_run_and_what_is_calculated_are_no_claims(self):
+        self.assertEqual(self.at([80.0], [10.0], 7).told, "not reproduced (one run, so no claim)")
+        found = self.at([80.0, 80.0], [10.0, 10.0], 7, marks={RAN: [0.1, 0.1]})
+        self.assertEqual(found.told, "not reproduced (by calculation from a part of the streams, so no claim)")
+        self.assertIn("~10", found.text)
+
+    def test_points_of_which_all_was_run_count_first(self):
+        values = {
+            "auto": {1: {"v": [20.0, 20.0]}, 2: {"v": [90.0, 90.0]}},
+            "flat": {1: {"v": [10.0, 10.0]}, 2: {"v": [10.0, 10.0], RAN: [0.5, 0.5]}},
+        }
+        self.assertIn("at most at 1:", up_to(results(s=values), "s", "auto", ["flat"], "v", 2).text)
+
+    def test_the_best_rival_counts(self):
+        values = {"auto": {1: {"v": [20.0, 20.0]}}, "flat": {1: {"v": [5.0, 5.0]}}, "paged": {1: {"v": [40.0, 40.0]}}}
+        found = up_to(results(s=values), "s", "auto", ["flat", "paged"], "v", 2)
+        self.assertEqual((found.verdict, "paged 40" in found.text), ("contradicted", True))
+
+    def test_grows(self):
+        def of(first: float, last: float, **more) -> str:
+            values = {
+                "auto": {1: {"v": [first * 10] * 2}, 8: {"v": [last * 10] * 2}},
+                "paged": {1: {"v": [10.0, 11.0]}, 8: {"v": [10.0, 11.0]}},
+            }
+            return grows(results(s=values), "s", "auto", ["paged"], "v", **more).verdict
+
+        self.assertEqual((of(1, 4), of(4, 1), of(2, 2.1)), ("reproduced", "contradicted", "not reproduced"))
+        self.assertEqual((of(1, 4, shrinks=True), of(4, 1, shrinks=True)), ("contradicted", "reproduced"))
+
+    def test_falls(self):
+        def of(last: list[float], **more) -> Found:
+            return falls(results(s={"auto": {1: {"v": [100.0, 100.0]}, 16: {"v": last}}}), "s", "auto", "v", **more)
+
+        self.assertEqual(of([90.0, 90.0], most=0.15).told, "reproduced")
+        self.assertEqual(of([63.0, 63.0], most=0.15).told, "not reproduced (−37 % here)")
+        self.assertEqual(of([80.0, 92.0], most=0.15).told, "not reproduced (within the spread)")
+        self.assertEqual(of([5.0, 5.0], least=0.9).told, "reproduced")
+        short = results(s={"auto": {1: {"v": [9.0, 9.0]}, 4: {"v": [9.0, 9.0]}}})
+        self.assertEqual(falls(short, "s", "auto", "v", most=0.15).told, "not reproduced (only 4 times the tokens)")
+
+    def test_peak(self):
+        of = lambda *v: peak(results(s={"p": {n: {"v": [x, x]} for n, x in enumerate(v)}}), "s", "p", "v", "P").verdict
+        self.assertEqual((of(1, 3, 2), of(1, 2, 3), of(2, 2, 2)), ("reproduced", "contradicted", "not reproduced"))
+
+    def test_by_intervals(self):
+        of = lambda share, low, high: {"k": share, "k_interval": [low, high]}
+        good, bad, wide = of(0.9, 0.8, 1.0), of(0.2, 0.1, 0.3), of(0.9, 0.1, 1.0)
+        self.assertEqual(better(good, bad, "k"), "reproduced")
+        self.assertEqual(better(bad, good, "k"), "contradicted: 20 % (10 to 30) against 90 % (80 to 100)")
+        self.assertTrue(better(wide, good, "k").startswith("not reproduced: the intervals overlap"))
+        self.assertEqual(better(wide, good, "k", strictly=False), "reproduced")
+        self.assertEqual(worst(["reproduced", "not reproduced: x", "contradicted: y"]), "contradicted: y")
+
+
 class Papers(unittest.TestCase):
     def test_every_row_tells_something_without_results(self):
-        rows = paper_rows(Results({}, {}))
-        self.assertEqual(len(rows), len(ROWS))
-        self.assertEqual({r.paper for r in ROWS}.__len__(), 5)
-        for row in rows:
-            self.assertTrue(row[3].startswith(("not measured", "not made here")), row)
+        rows = claim_rows(Results({}, {}))
+        self.assertEqual(len(rows), len(CLAIMS))
+        self.assertEqual(len({claim.paper for claim in CLAIMS}), 5)
+        self.assertEqual(len({(row[0], row[1]) for row in rows}), len(rows))
+        for claim, row in zip(CLAIMS, rows):
+            self.assertTrue(claim.claim and claim.setting, row)
+            said = f"cannot be run here ({claim.cannot})" if claim.cannot else "no figure in this run"
+            self.assertEqual((row[3], row[4], row[5]), ("–", "–", said))
 
-    def test_a_fall_within_the_spread_is_not_told_as_one(self):
-        sweep = Sweep("context", "C", "tokens", [])
-        near = Outcome(
-            sweep, {"auto": {100: {"decode tok/s": [100.0, 90.0, 110.0]}, 1000: {"decode tok/s": [95.0, 85.0, 99.0]}}}
+    def test_a_row_has_the_command_and_the_figure_of_the_run(self):
+        values = {"auto": {8: {"decode tok/s": [400.0, 402.0]}}, "paged": {8: {"decode tok/s": [10.0, 10.0]}}}
+        found = results(streams=values)
+        found.sweeps["streams"].commands = ["banyan bench tree '8 questions | 64, 16 tokens'"]
+        row = claim_rows(found)[0]
+        self.assertEqual((row[3], row[5]), (found.sweeps["streams"].commands[0], "reproduced"))
+        self.assertIn("auto 401 (400 to 402), paged 10 (10 to 10) decode tok/s: 40.1 (40 to 40.2) times", row[4])
+        table = claims_markdown({"commit": "abc123"}, "python3 -m bench.evidence", found)
+        self.assertIn("Commit abc123", table)
+        self.assertIn(f"{len(CLAIMS)} claims: 1 reproduced", table)
+        self.assertEqual(
+            len({line.count("|") - line.count("\\|") for line in table.splitlines() if line.startswith("|")}), 1
         )
-        far = Outcome(
-            sweep, {"auto": {100: {"decode tok/s": [100.0, 99.0, 101.0]}, 1000: {"decode tok/s": [50.0, 49.0, 51.0]}}}
-        )
-        tell = next(r for r in ROWS if r.sweep == "context").ours
-        self.assertIn("no difference beyond the spread", tell(Results({"context": near}, {})))
-        self.assertIn("−50 %", tell(Results({"context": far}, {})))
 
-    def test_one_run_is_no_claim(self):
-        sweep = Sweep("levels", "L", "samples", [])
-        once = {"both levels shared": {16: {"s": [1.0]}}, "examples shared alone": {16: {"s": [4.0]}}}
-        tell = next(r for r in ROWS if r.sweep == "levels").ours
-        self.assertIn("no claim", tell(Results({"levels": Outcome(sweep, once)}, {})))
-        twice = {name: {16: {"s": by[16]["s"] * 2}} for name, by in once.items()}
-        self.assertTrue(tell(Results({"levels": Outcome(sweep, twice)}, {})).endswith("4 times"))
+    def test_stacks_against_prefix_caching_is_a_row(self):
+        values = {"stacked": {0: {"questions/s": [5.0, 5.0]}}, "paged": {0: {"questions/s": [9.0, 9.0]}}}
+        row = next(r for r in claim_rows(results(jobs=values)) if r[1].startswith("faster than other accelerations"))
+        self.assertEqual(row[5], "contradicted")
+
+    def test_a_rival_that_cannot_answer_is_no_rival(self):
+        of = lambda failed: dict(failed=failed, questions=24, f1=0.1, intervals=dict(f1=[0.05, 0.15]))
+        alone = dict(of(0), f1=0.5, intervals=dict(f1=[0.4, 0.6]))
+        self.assertTrue(degraded(alone, of(20)).startswith("cannot be run here: 20 of 24 answers unreadable"))
+        self.assertEqual(degraded(alone, of(3)), "reproduced")
+
+    def test_ways_have_the_relevance_that_they_would_have(self):
+        none = argparse.Namespace(encoder="", reranker="")
+        self.assertEqual(documents.relevance(none), (["--relevance", "bm25"], "BM25"))
+        both = documents.relevance(argparse.Namespace(encoder="e", reranker="r"))
+        self.assertEqual(both, (["--relevance", "dense", "--encoder", "e", "--reranker", "r"], "e with r"))
+        self.assertFalse(any("equal" in options for options in documents.WAYS.values()))
+        self.assertIn(
+            "--scores raw --plausibility 0 --abstention 0 --gamma 2.5", " ".join(documents.WAYS[documents.PAPER])
+        )
+
+    def test_contexts_in_a_prompt_are_chosen_by_prediction(self):
+        point = lambda seconds, least: {"s": [seconds] * 2, PREDICTED: [least] * 2, "questions/s": [1 / seconds] * 2}
+        found = results(
+            stacks={"1 at once": {1: point(4.0, 0.4), 2: point(3.0, 0.3)}, "2 at once": {1: point(2.0, 0.35)}}
+        )
+        table = stack_costs(found)
+        self.assertEqual(table.rows[0], ["1", "1 at once", "0.4000", "4 (4 to 4)", "10.0"])
+        self.assertIn("chooses 2 contexts in a prompt, 1 at once, which takes 1.50 times", table.facts["choice"])
+        found.tables["stack_costs"] = table
+        row = next(r for r in claim_rows(found) if r[1].startswith("several contexts"))
+        self.assertEqual(row[5], "contradicted")
+        self.assertIn("best of the grid: 1 contexts in a prompt, 2 at once", row[4])
 
     def test_the_page_escapes_what_it_is_given(self):
         sweep = Sweep("context", "C <b>", "tokens", [])
@@ -288,7 +400,7 @@ class Documentation(unittest.TestCase):
                 "commands": [],
                 "values": {
                     "auto": {"1": {"questions/s": [4.0, 6.0]}, "16": {"questions/s": [50.0, 70.0]}},
-                    "flat": {"1": {"questions/s": [5.0]}},
+                    "flat": {"1": {"questions/s": [5.0], RAN: [0.5]}},
                 },
             }
             for name in ("questions", "reuse")
@@ -327,7 +439,7 @@ class Documentation(unittest.TestCase):
                 )
             made = docs.pages(self.RUN, pathlib.Path(folder))
         speed, quality, *charts = made.values()
-        self.assertIn("| 1 | 5 (4 to 6) | 5 |", speed)
+        self.assertIn("| 1 | 5 (4 to 6) | ~5 |", speed)
         self.assertIn("| 16 | 60 (50 to 70) | – |", speed)
         self.assertNotIn("answers identical", speed)
         self.assertIn("Other programs used the machine", speed)

@@ -10,7 +10,9 @@ import unittest
 from pathlib import Path
 
 from eval.data import BadRow, get, kind_of, main, names, read_checked
-from eval.planted import planted_document
+from eval.planted import planted_document, planted_in_book
+from eval.sets import TOKENIZER
+from train.tokenizer import Tokenizer
 from train.reader_data import is_held
 
 QUESTION = dict(id="a", context="Ruth left.", questions=[dict(id="1", question="Who left?", answers=["Ruth"])])
@@ -97,6 +99,21 @@ class Planted(unittest.TestCase):
         for q in many["questions"]:
             for answer in q["answers"]:
                 self.assertIn(answer, many["context"])
+
+    def test_facts_in_a_book(self):
+        book = "It was late. The prince rose! Who came? " * 400
+        few, many = planted_in_book(book, 600, 4), planted_in_book(book, 600, 10)
+        self.assertEqual((few["context"], few["questions"]), (many["context"], many["questions"][:4]))
+        self.assertIn("The prince rose!", many["context"])
+        self.assertLessEqual(len(Tokenizer.load(TOKENIZER).encode(many["context"])), 600 * 1.05)
+        self.assertEqual([bool(q["answers"]) for q in many["questions"]], [n % 5 != 4 for n in range(10)])
+        for q in many["questions"]:
+            name = q["question"].rsplit(" ", 1)[1].rstrip("?")
+            self.assertEqual(f"named {name} has" in many["context"], bool(q["answers"]))
+            for colour in q["answers"]:
+                self.assertRegex(many["context"], f"named {name} has a [a-z]+ that is {colour}[.]")
+        with self.assertRaisesRegex(ValueError, "no 1000 different"):
+            planted_in_book(book, 600, 1000)
 
     def test_too_many_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "no 100000 different"):

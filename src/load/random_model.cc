@@ -43,6 +43,11 @@ constexpr Shape kShapes[] = {
     {"olmo-2-32b", "olmo2", 64, 5120, 40, 8, 128, 27648, 100352, 5e5, false, 4096},
     {"llama-3.1-70b", "llama", 80, 8192, 64, 8, 128, 28672, 128256, 5e5, false, 131072},
     {"codellama-7b", "llama", 32, 4096, 32, 32, 128, 11008, 32016, 1e6, false},
+    {"codellama-13b", "llama", 40, 5120, 40, 40, 128, 13824, 32016, 1e6, false},
+    {"codellama-34b", "llama", 48, 8192, 64, 8, 128, 22016, 32000, 1e6, false},
+    {"yi-6b", "llama", 32, 4096, 32, 4, 128, 11008, 64000, 5e6, false, 200000},
+    {"llama-160m", "llama", 12, 768, 12, 12, 64, 3072, 32000, 1e4, false, 2048},
+    {"sheared-llama-1.3b", "llama", 24, 2048, 16, 16, 128, 5504, 32000, 1e4, false, 4096},
 };
 
 // Shapes of families that have more to say, as their config.json says it.

@@ -137,6 +137,19 @@ with tempfile.TemporaryDirectory() as folder:
     ways = {w["way"]: w for w in figures("draft", str(asked), "-m", model)["ways"]}
     check(list(ways) == ["engine", "engine, plain steps", "engine, prompt lookup"] and ways["engine, prompt lookup"]["tokens"] == ways["engine"]["tokens"], f"draft: {ways}")
 
+# Values of documents: every stack with every batch, and the rivals once for each batch. A batch ends before the next begins.
+found = figures("extract", "--shape", "tiny", "--documents", "4", "--attributes", "2", "--lengths", "8,8,2", "--value-lengths", "2,2",
+                "--stack", "2,4", "--batch", "1,2")
+cells = {(m["values"], m["stack"], m["batch"]): m for m in found["modes"]}
+check(len(found["modes"]) == 10 and {c[1:] for c in cells if c[0] == "skeleton, stacked"} == {(s, b) for s in (2, 4) for b in (1, 2)}, f"extract: {list(cells)}")
+check(all(cells["sequential", 1, b]["times_sequential"] == 1 for b in (1, 2)), "extract: sequential values of the same batch are the measure")
+check(cells["skeleton", 1, 2]["steps"] < cells["skeleton", 1, 1]["steps"], "extract: prompts of a batch share their steps")
+check(cells["skeleton, stacked", 4, 1]["steps"] < cells["skeleton", 1, 1]["steps"], "extract: documents of a stack share their steps")
+found = figures("hydragen", "--shape", "tiny", "--streams", "2", "--prefix", "20", "--max-new", "3")
+check([s["strategy"] for s in found[0]["strategies"]] == ["auto", "paged", "flat", "no-attention"], "hydragen: prefix caching beside it")
+shapes = bench("shared", "--shape", "nope").stderr
+check(all(name in shapes for name in ("codellama-13b", "codellama-34b", "yi-6b", "llama-160m", "sheared-llama-1.3b")), f"shapes of the papers: {shapes}")
+
 compare = pathlib.Path(__file__).resolve().parents[2] / "bench" / "compare.py"
 done = subprocess.run([sys.executable, "-B", compare, "--banyan", BANYAN, "--shape", "tiny", "--rival", "none",
                        "tree '2 x 2 | 9, 5, 3 tokens' --max-new 2", "shared --streams 2 --prefix 20 --max-new 3"],

@@ -1,0 +1,116 @@
+"""Sweeps beside the papers' rivals and at their shapes: RelayAttention, stacks × batches, Hydragen's models."""
+
+from __future__ import annotations
+
+from bench.evidence.readers import RELAY, of_extract, of_grid, of_work
+from bench.evidence.runner import Cell, Sweep
+from bench.evidence.sizes import Size
+
+
+def rivals(size: Size, tree) -> Sweep:
+    """The questions of `prompts` by other ways: the prefix stored once and read for every question, read once for all,
+    and with a system prompt that alone is shared."""
+    n, system = size.together, min(32, size.document // 2)
+    shared, relayed = f"{n} questions | {size.document}, 16 tokens", (
+        f"1 documents x {n} questions | {system}, {size.document - system}, 16 tokens"
+    )
+    return Sweep(
+        "rivals",
+        "As many questions by other ways",
+        "questions on a document",
+        [
+            Cell(n, tree(shared, "paged,tree"), of_work()),
+            Cell(n, tree(relayed, "tree", "--share-levels", "1"), of_work({"tree": RELAY})),
+        ],
+        f"The questions of the sweep before. {RELAY}: {system} of the document's tokens are a system prompt, and nothing"
+        " else is shared.",
+        log_x=False,
+    )
+
+
+def relay(size: Size, options: list[str]) -> Sweep:
+    """RelayAttention's setting at the shapes of Parallel Prompting: documents of their own after one system prompt."""
+    shape = {"tiny": "tiny", "small": "llama-160m", "gpu": "sheared-llama-1.3b"}[size.name]
+    tokens = min(size.document, 128) if size.name != "gpu" else 512
+    cells = []
+    for q in size.questions[:2] if size.name != "gpu" else size.questions[:4]:
+        literal = f"2 documents x {q} questions | 64, {tokens}, 16 tokens"
+        command = ["tree", literal, "--shape", shape, "--max-new", str(min(size.new, 8)), "--strategies"]
+        cells.append(Cell(q, [*command, "stacked,tree,paged", *options], of_work()))
+        cells.append(Cell(q, [*command, "tree", "--share-levels", "1", *options], of_work({"tree": RELAY})))
+    return Sweep(
+        "relay",
+        "A system prompt alone, or all that is shared",
+        "questions on each of 2 documents",
+        cells,
+        f"Random weights at the {shape} shape. {RELAY}: the 64 tokens of the system prompt are read once for all, and"
+        f" every question has its own copy of its document of {tokens} tokens.",
+    )
+
+
+def stack_batch(size: Size, options: list[str]) -> Sweep:
+    """Documents in a prompt × prompts at once."""
+    documents, attributes = (4, 2) if size.name == "tiny" else (12, 4) if size.name == "small" else (96, 16)
+    lengths = "64,128,4" if size.name != "gpu" else "200,256,5"
+    command = ["extract", *size.model, "--documents", str(documents), "--attributes", str(attributes)]
+    batches = (1, 2) if size.name == "tiny" else (1, 2) if size.name == "small" else (1, 4, 16)
+    return Sweep(
+        "stack_batch",
+        "Documents in a prompt × prompts at once",
+        "prompts at once",
+        [
+            Cell(
+                b,
+                [
+                    *command,
+                    "--lengths",
+                    lengths,
+                    "--value-lengths",
+                    "1,8",
+                    "--stack",
+                    "2,6",
+                    "--batch",
+                    str(b),
+                    *options,
+                ],
+                of_extract,
+            )
+            for b in batches
+        ],
+        f"{documents} documents, {attributes} attributes. A batch ends before the next begins. Sequential: one document"
+        " in a prompt.",
+    )
+
+
+def hydragen(size: Size, options: list[str]) -> Sweep:
+    """Its shapes on a GPU; without one there is nothing to run."""
+    shapes = ("codellama-7b", "codellama-13b", "codellama-34b", "yi-6b") if size.name == "gpu" else ()
+    cells = [
+        Cell(
+            n,
+            [
+                "hydragen",
+                "--shape",
+                shape,
+                "--streams",
+                str(streams),
+                "--prefix",
+                str(prefix),
+                "--max-new",
+                "16",
+                *options,
+            ],
+            of_grid,
+        )
+        for n, (shape, streams, prefix) in enumerate(
+            (shape, 1024 if shape != "codellama-34b" else 256, prefix) for shape in shapes for prefix in (1024, 16384)
+        )
+    ]
+    return Sweep(
+        "hydragen",
+        "Hydragen's shapes",
+        "shape and shared tokens",
+        cells,
+        "; ".join(f"{c.x}: {c.command[2]}, {c.command[6]} tokens" for c in cells),
+        log_x=False,
+    )
