@@ -104,7 +104,7 @@ test-faults: $(RELEASE)/build.ninja  ## jobs broken in every known way, SECONDS=
 demo: build  ## answers on a sample that ships with the repository
 	@tools/demo.sh
 
-evidence: $(RELEASE)/build.ninja  ## the papers' claims measured here, in 20 minutes: build/evidence/evidence.html, claims.md; REAL=MODEL ADAPTER=DIR adds a real model, ENCODER=MODEL RERANKER=MODEL relevance
+evidence: $(RELEASE)/build.ninja  ## the papers' claims measured here, in 25 minutes: build/evidence/evidence.html, claims.md; REAL=MODEL ADAPTER=DIR adds a real model, ENCODER=MODEL RERANKER=MODEL relevance
 	cmake --build --preset release -j $(JOBS) --target banyan banyan-bench
 	python3 -B -m bench.evidence --size small --out build/evidence $(if $(REAL),--real $(REAL)) $(if $(ADAPTER),--real-adapter $(ADAPTER)) $(if $(ENCODER),--encoder $(ENCODER)) $(if $(RERANKER),--reranker $(RERANKER))
 

@@ -1,6 +1,6 @@
 """Measures, and writes evidence.html, evidence.json and claims.md: every claim of the papers with its verdict.
 
-    python3 -m bench.evidence [--size small] [--out build/evidence] [--minutes 20] [--real MODEL --real-adapter DIR]
+    python3 -m bench.evidence [--size small] [--out build/evidence] [--minutes 25] [--real MODEL --real-adapter DIR]
         [--only NAME …] [-- --threads 2]
 
 `make evidence` runs it at size `small` on the CPU, `make evidence-gpu` at size `gpu` with `-- --device cuda`. Use a
@@ -109,8 +109,8 @@ def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> Iterator[
         ),
         "extraction": lambda: quality.values(shipped, 1 if tiny else 12, 1 if tiny else 2),
         "drafts": lambda: quality.drafts(shipped, 1 if tiny else 8, 1 if tiny else 4, 1 if tiny else 3),
-        "rag": lambda: documents.ways(shipped, 1 if tiny else 24, 4 if tiny else 8, 1),
-        "rag_parameters": lambda: documents.parameters(shipped, 1 if tiny else 16, 4, not tiny),
+        "rag": lambda: documents.ways(shipped, 1 if tiny else 20, 4 if tiny else 6, 1),
+        "rag_parameters": lambda: documents.parameters(shipped, 1 if tiny else 12, 4, size.name == "gpu"),
         "examples": lambda: documents.examples(shipped, samples / "examples.jsonl", 1 if tiny else 0),
     }
     if a.real:
@@ -152,7 +152,7 @@ def main() -> int:
     p.add_argument(
         "--minutes",
         type=float,
-        default=17.0,
+        default=25.0,
         help="for everything; a part that has begun then is ended, and what is left is left out",
     )
     p.add_argument("--only", nargs="+", default=[], help="names of sweeps and quality parts")

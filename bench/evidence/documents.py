@@ -214,7 +214,7 @@ def examples(a: argparse.Namespace, file: Path, limit: int) -> Table:
     rows = read_checked(file)[1][: limit or None]
     settings = argparse.Namespace(**dict(vars(a), repeat=1))
     made = form.summary(settings, form.rag_ways(settings, rows, form.WAYS["examples"].split(",")))
-    share = lambda r: {"exact": r["scores"]["exact"], "exact_interval": r["intervals"]["exact"]}
+    share = lambda r: {"exact": r["scores"]["exact"], "exact_interval": r["intervals"]["exact"], "questions": len(rows)}
     by_way = {r["way"]: r for r in made}
     for r in made:
         low, high = r["intervals"]["sub-span"]

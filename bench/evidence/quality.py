@@ -32,7 +32,9 @@ IDENTICAL = 0.91  # the least share of equal answers that Intra-Prompt Parallel 
 
 def as_good(ours: dict, theirs: dict, key: str) -> str:
     """Rows of `eval.strategies`."""
-    shares = [{key: r[key], key + "_interval": r["intervals"][key]} for r in (ours, theirs)]
+    shares = [
+        {key: r[key], key + "_interval": r["intervals"][key], "questions": r["questions"]} for r in (ours, theirs)
+    ]
     return better(*shares, key, strictly=False)
 
 
@@ -212,7 +214,11 @@ def values(a: argparse.Namespace, documents: int, repeat: int) -> Table:
             ]
         )
         out.facts[mode] = f"strict F1 {score['all']['strict_f1']:.3f} ({low:.2f} to {high:.2f})"
-    share = lambda mode: {"f1": scores[mode]["all"]["strict_f1"], "f1_interval": scores[mode]["intervals"]["strict_f1"]}
+    share = lambda mode: {
+        "f1": scores[mode]["all"]["strict_f1"],
+        "f1_interval": scores[mode]["intervals"]["strict_f1"],
+        "questions": documents,
+    }
     out.facts["quality verdict"] = better(share("skeleton"), share("sequential"), "f1", strictly=False)
     out.facts["independent verdict"] = better(share("isolated"), share("sequential"), "f1", strictly=False)
     out.facts["speed-up"] = compare(out.figures["skeleton"], out.figures["sequential"])

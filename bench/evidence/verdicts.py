@@ -21,6 +21,7 @@ REPRODUCED, NOT_REPRODUCED, CONTRADICTED, CANNOT = (
     "cannot be run here",
 )
 NO_FIGURE = "no figure in this run"
+FEWEST = 10  # questions that an interval says something about
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,27 @@ def up_to(
     x = max(found, key=lambda at: found[at][0].median)
     gain, mine, other, name = found[x]
     text = f"at most at {significant(x, 5)}: {ours} {mine.text()}, {name} {other.text()} {measure}: {gain.text()} times"
-    return judged(
-        text,
-        [gain],
-        gain.least >= claimed,
-        gain.most < 1,
-        f"{significant(gain.median)} of {significant(claimed)} times" if gain.least > 1 else "",
+    return judged_gain(text, gain, claimed)
+
+
+def judged_gain(text: str, gain: Figure, claimed: float) -> Found:
+    """`gain`: how many times as good."""
+    short = gain.least > 1 and gain.median < claimed
+    why = f"{significant(gain.median)} of {significant(claimed)} times" if short else ""
+    return judged(text, [gain], gain.least >= claimed, gain.most < 1, why)
+
+
+def everywhere(r: Results, sweep: str, ours: str, rivals: list[str], measure: str) -> Found | None:
+    """Better than the best rival at every point; one point where it is worse contradicts."""
+    found = ratios(r, sweep, ours, rivals, measure, False)
+    if not found:
+        return None
+    gains = [gain for gain, *_ in found.values()]
+    text = "; ".join(
+        f"at {significant(x, 5)}: {ours} {mine.text()}, {name} {other.text()} {measure}: {gain.text()} times"
+        for x, (gain, mine, other, name) in found.items()
     )
+    return judged(text, gains, all(g.least > 1 for g in gains), any(g.most < 1 for g in gains))
 
 
 def grows(
@@ -187,14 +202,18 @@ def fact(r: Results, table: str, names: list[str], verdict: str = "") -> Found |
     found = r.table(table)
     if found is None:
         return None
-    told = "; ".join(f"{name}: {found.facts[name]}" for name in names if found.facts.get(name))
+    known = [name for name in names if found.facts.get(name)]
+    told = "; ".join(f"{name}: {found.facts[name]}" if len(names) > 1 else found.facts[name] for name in known)
     kind, _, why = found.facts.get(verdict, NOT_REPRODUCED).partition(": ")
     return Found(told, kind, why) if told else None
 
 
 def better(ours: dict, theirs: dict, key: str, strictly: bool = True) -> str:
-    """Verdict of “ours is better”, or without `strictly` “as good or better”, by intervals: `key` is a share and
-    `key_interval` holds 95 % of its resamples."""
+    """Verdict of “ours is better”, or without `strictly` “as good or better”, by intervals: `key` is a share,
+    `key_interval` holds 95 % of its resamples, and `questions` says of how many."""
+    few = min(s.get("questions", FEWEST) for s in (ours, theirs))
+    if few < FEWEST:
+        return f"{NOT_REPRODUCED}: {few} question{'' if few == 1 else 's'}, so no claim"
     a, b = ours[key + "_interval"], theirs[key + "_interval"]
     percent = (
         lambda s: f"{100 * s[key]:.0f} % ({100 * s[key + '_interval'][0]:.0f} to {100 * s[key + '_interval'][1]:.0f})"
