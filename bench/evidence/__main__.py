@@ -183,7 +183,7 @@ def main() -> int:
         took = a.minutes - clock.left() / 60
         known["load after"] = load_text()
         (a.out / "evidence.html").write_text(make_page(size, known, flags.strip(), results, took), encoding="utf-8")
-        (a.out / "claims.md").write_text(claims_markdown(known, flags.strip(), results), encoding="utf-8")
+        (a.out / "claims.md").write_text(claims_markdown(size, known, flags.strip(), results), encoding="utf-8")
         (a.out / "evidence.json").write_text(
             json.dumps(as_json(size, known, flags.strip(), results, took), indent=1, ensure_ascii=False) + "\n",
             encoding="utf-8",

@@ -29,6 +29,7 @@ PLOTS = {
     "stacks": [(RATE, False)],
     "rivals": [(SECONDS, False)],
     "relay": [(RATE, True)],
+    "document": [(SECONDS, True)],
     "stack_batch": [("documents/s", False)],
     "hydragen": [(DECODE, True)],
     "values": [("documents/s", False)],
@@ -222,12 +223,12 @@ def counts(rows: list[list[str]]) -> str:
     return ", ".join(f"{n} {kind}" for kind in kinds if (n := sum(row[5].startswith(kind) for row in rows)))
 
 
-def claims_markdown(conditions: dict[str, str], flags: str, results: Results) -> str:
+def claims_markdown(size: Size, conditions: dict[str, str], flags: str, results: Results) -> str:
     """The table alone, for other pages."""
     rows = claim_rows(results)
     cell = lambda text: text.replace("|", "\\|")
     lines = [
-        f"# The papers' claims\n\nCommit {conditions.get('commit', 'unknown')}; {conditions.get('machine', '')};"
+        f"# The papers' claims\n\nSize {size.name}, {size.what}. Commit {conditions.get('commit', 'unknown')}; {conditions.get('machine', '')};"
         f" {conditions.get('date', '')}; `{flags}`. {len(rows)} claims: {counts(rows)}.\n",
         "| paper | " + " | ".join(CLAIM_HEAD) + " |",
         "|---" * (1 + len(CLAIM_HEAD)) + "|",

@@ -114,3 +114,18 @@ def hydragen(size: Size, options: list[str]) -> Sweep:
         "; ".join(f"{c.x}: {c.command[2]}, {c.command[6]} tokens" for c in cells),
         log_x=False,
     )
+
+
+def document(size: Size, options: list[str]) -> Sweep:
+    """More and more questions on one long document; on a GPU as long as Hydragen's, at the Yi-6B shape."""
+    model = ("--shape", "yi-6b", "--random") if size.name == "gpu" else size.model
+    tokens = 19947 if size.name == "gpu" else size.contexts[-1] - 64
+    counts = (64, 256, 1024) if size.name == "gpu" else (2, 8) if size.name == "tiny" else (4, 16, 64)
+    command = [*model, "--strategies", "auto,paged", "--max-new", str(min(size.new, 8)), *options]
+    return Sweep(
+        "document",
+        "Questions on one long document",
+        "questions",
+        [Cell(q, ["tree", f"{q} questions | {tokens}, 16 tokens", *command], of_work()) for q in counts],
+        f"A document of {tokens} tokens.",
+    )

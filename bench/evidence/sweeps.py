@@ -8,7 +8,7 @@ answers bit for bit, which the command checks.
 from __future__ import annotations
 
 from bench.evidence.readers import of_attention, of_extract, of_gain, of_rag, of_work
-from bench.evidence.rivals import hydragen, relay, rivals, stack_batch
+from bench.evidence.rivals import document, hydragen, relay, rivals, stack_batch
 from bench.evidence.runner import Cell, Sweep
 from bench.evidence.sizes import Size
 
@@ -142,6 +142,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
         ),
         stack_batch(size, options),
         relay(size, options),
+        document(size, options),
         hydragen(size, options),
         Sweep(
             "experts",

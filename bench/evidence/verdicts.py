@@ -169,8 +169,8 @@ def falls(r: Results, sweep: str, series: str, measure: str, most: float = 0.0, 
     )
 
 
-def same_time(r: Results, sweep: str, series: str, measure: str, most_times: float) -> Found | None:
-    """A time that grows by less than `most_times` while x grows by more."""
+def grows_less(r: Results, sweep: str, series: str, measure: str) -> Found | None:
+    """A time that grows by less than x does."""
     points = r.points(sweep, series, measure)
     if len(points) < 2:
         return None
@@ -180,7 +180,7 @@ def same_time(r: Results, sweep: str, series: str, measure: str, most_times: flo
         f"{series}: {points[first].text()} → {points[last].text()} {measure} from {significant(first, 5)} to"
         f" {significant(last, 5)}: {grown.text()} times"
     )
-    return judged(text, [grown], grown.most <= most_times, grown.least >= last / first, f"{grown.text()} times")
+    return judged(text, [grown], grown.most < last / first, grown.least >= last / first)
 
 
 def peak(r: Results, sweep: str, series: str, measure: str, name: str) -> Found | None:

@@ -29,7 +29,7 @@ from bench.evidence.runner import ROOT, Cell, Clock, Failed, Outcome, Runner, Sw
 from bench.evidence.svg import Series, bar_plot, line_plot, log_ticks, ticks
 from bench.evidence.sizes import SIZES, SMALL, TINY
 from bench.evidence.sweeps import make_sweeps, reuse_forest
-from bench.evidence.verdicts import Found, Results, better, falls, grows, peak, up_to, worst
+from bench.evidence.verdicts import Found, Results, better, falls, grows, grows_less, peak, up_to, worst
 from train.gguf import U32, read_gguf, write_gguf
 
 
@@ -294,6 +294,14 @@ class Verdicts(unittest.TestCase):
         short = results(s={"auto": {1: {"v": [9.0, 9.0]}, 4: {"v": [9.0, 9.0]}}})
         self.assertEqual(falls(short, "s", "auto", "v", most=0.15).told, "not reproduced (only 4 times the tokens)")
 
+    def test_a_time_that_grows_less_than_the_questions(self):
+        of = lambda last: grows_less(
+            results(s={"auto": {4: {"s": [1.0, 1.0]}, 64: {"s": last}}}), "s", "auto", "s"
+        ).verdict
+        self.assertEqual(
+            (of([3.0, 4.0]), of([16.0, 17.0]), of([15.0, 17.0])), ("reproduced", "contradicted", "not reproduced")
+        )
+
     def test_peak(self):
         of = lambda *v: peak(results(s={"p": {n: {"v": [x, x]} for n, x in enumerate(v)}}), "s", "p", "v", "P").verdict
         self.assertEqual((of(1, 3, 2), of(1, 2, 3), of(2, 2, 2)), ("reproduced", "contradicted", "not reproduced"))
@@ -328,7 +336,7 @@ class Papers(unittest.TestCase):
         row = claim_rows(found)[0]
         self.assertEqual((row[3], row[5]), (found.sweeps["streams"].commands[0], "reproduced"))
         self.assertIn("auto 401 (400 to 402), paged 10 (10 to 10) decode tok/s: 40.1 (40 to 40.2) times", row[4])
-        table = claims_markdown({"commit": "abc123"}, "python3 -m bench.evidence", found)
+        table = claims_markdown(TINY, {"commit": "abc123"}, "python3 -m bench.evidence", found)
         self.assertIn("Commit abc123", table)
         self.assertIn(f"{len(CLAIMS)} claims: 1 reproduced", table)
         self.assertEqual(
