@@ -39,6 +39,7 @@ from eval.summaries import summarised
 from eval.metrics import (
     calibration_error,
     chosen_text,
+    code_similarity,
     exact_match,
     interval,
     items_found,
@@ -56,6 +57,7 @@ WAYS = {
     "examples": "experts,paper,one-prompt",
 }
 STRATEGIES = ("flat", "paged", "stacked", "tree", "auto")
+CODE = ("lcc", "repobench-p", "lcc_e", "repobench-p_e")  # sets of LongBench whose answers are lines of code
 UNIT = {"ask": "questions", "extract": "documents", "rag": "questions"}
 
 
@@ -162,6 +164,8 @@ def ask_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[
                         q.get("items"),
                         choice="choices" in q,
                     )
+                    if r.get("dataset") in CODE:
+                        scores["code"] = code_similarity(answer or "", q["answers"])
                     way.judged[-1].append(scores)
                     if key in sure:
                         way.confidences.append((sure[key], scores["exact"] == 1.0))
@@ -295,6 +299,8 @@ def summary(a: argparse.Namespace, ways: list[Way]) -> list[dict]:
             if any(one["recall"] is not None for one in flat):  # one thing is wanted: found or not
                 whole = [one["sub_span"] if one["recall"] is None else one["recall"] for one in flat]
                 row["scores"]["recall"] = sum(whole) / len(whole)
+            if code := [one for one in flat if "code" in one]:
+                row["scores"]["code similarity"] = mean("code", code)
             choices = [one for one in flat if one.get("choice")]
             if choices:
                 row["scores"]["accuracy"] = mean("exact", choices)

@@ -62,6 +62,17 @@ def rouge_l(answer: str, gold: list[str]) -> float:
     return best
 
 
+def code_similarity(answer: str, gold: list[str]) -> float:
+    """LongBench's measure of a completed line of code: characters in common in order, twice their number over both
+    lengths, of the first line that is no fence or comment; with the best of the gold answers."""
+    lines = answer.lstrip("\n").split("\n")
+    line = next((one for one in lines if not any(mark in one for mark in ("`", "#", "//"))), "")
+    return max(
+        (2 * _longest_common(list(line), list(g)) / (len(line) + len(g)) if line or g else 1.0 for g in gold),
+        default=0.0,
+    )
+
+
 def contains(text: str, part: str) -> bool:
     """Whether the words of `part` stand in a row in `text`, both normalised: "art" is not in "Bart"."""
     words = normalize(part)

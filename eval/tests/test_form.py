@@ -110,6 +110,15 @@ class Form(unittest.TestCase):
                 form.main("ask", ["squad2", "-m", "m", "--ways", "flat", "--draws", "1", "--", "--max-new", "40"])
         self.assertEqual((asked[-1].count("--max-new"), asked[-1][asked[-1].index("--max-new") + 1]), (1, "40"))
 
+    def test_lines_of_code_are_compared_by_their_characters(self):
+        with mock.patch("eval.form.run", run):
+            ways = form.ask_ways(
+                argparse.Namespace(repeat=1, max_new=8), [dict(QUESTIONS, dataset="lcc")], ["flat", "auto"]
+            )
+        scores = [r["scores"] for r in form.summary(argparse.Namespace(draws=1, price=0.0), ways)]
+        self.assertEqual(scores[0]["code similarity"], 1.0)
+        self.assertAlmostEqual(scores[1]["code similarity"], (1 + 8 / 11) / 2)  # "in 1840" for "1840"
+
     def test_options_that_are_given_replace_those_of_a_way(self):
         self.assertEqual(
             with_given(["--method", "top1", "--no-copy"], ["--method", "concat"]), ["--no-copy", "--method", "concat"]

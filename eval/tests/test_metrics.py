@@ -16,6 +16,7 @@ from pathlib import Path
 from eval.metrics import (
     calibration_error,
     chosen_text,
+    code_similarity,
     contains,
     exact_match,
     items_found,
@@ -114,6 +115,14 @@ class Rouge(unittest.TestCase):
     def test_best_of_several(self):
         self.assertEqual(rouge_l("seven crates", ["nothing", "Seven crates"]), 1.0)
         self.assertEqual(rouge_l("null", []), 1.0)
+
+
+class Code(unittest.TestCase):
+    def test_lines_of_code(self):
+        self.assertEqual(code_similarity("return x\nmore", ["return x"]), 1.0)
+        self.assertEqual(code_similarity("```\n# why\nreturn x", ["nothing", "return x"]), 1.0)
+        self.assertAlmostEqual(code_similarity("ab", ["ac"]), 0.5)
+        self.assertEqual((code_similarity("", ["ab"]), code_similarity("ab", [])), (0.0, 0.0))
 
 
 class Choices(unittest.TestCase):
