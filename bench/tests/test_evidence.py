@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -464,6 +465,23 @@ class Documentation(unittest.TestCase):
         for chart in charts:
             self.assertEqual(xml.fromstring(chart).tag, "{http://www.w3.org/2000/svg}svg")
             self.assertIn("prefers-color-scheme: dark", chart)
+
+    def test_the_pages_are_of_one_run_at_a_commit_of_this_history(self):
+        parts = {"performance.md": "cpu", "results.md": "quality"}
+        named = set()
+        for page, part in parts.items():
+            text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+            begin, end = (text.index(f"<!-- evidence: {mark} {part} -->") for mark in ("begin", "end"))
+            found = re.search(r"commit ([0-9a-f]{12})([^;]*);\s+(\S+ \S+ UTC)", text[begin:end])
+            self.assertTrue(found, page)
+            self.assertEqual(found[2], "", f"{page}: measured with changes that no commit has")
+            named.add((found[1], found[3]))
+        self.assertEqual(len(named), 1, named)
+        git = lambda *words: subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+        if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+            self.skipTest("no git history here")
+        commit = named.pop()[0]
+        self.assertEqual(git("merge-base", "--is-ancestor", commit, "HEAD").returncode, 0, commit)
 
 
 class CutModel(unittest.TestCase):
