@@ -99,8 +99,28 @@ TensorEntry ReadTensorEntry(ByteReader& reader, const std::string& path) {
   return entry;
 }
 
-void AddTensor(TensorEntry entry, std::span<const std::byte> data, std::uint64_t alignment,
-               const std::string& path, TensorStore& store) {
+struct DataRange {
+  std::uint64_t begin, end;  // of the data
+  std::string name;
+};
+
+// Two tensors with bytes in common are damage: one of them has the other's numbers.
+void RefuseOverlaps(std::vector<DataRange> ranges, const std::string& path) {
+  std::erase_if(ranges, [](const DataRange& range) { return range.begin == range.end; });
+  std::ranges::sort(ranges, {}, &DataRange::begin);
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const DataRange &before = ranges[i - 1], &after = ranges[i];
+    if (after.begin >= before.end) continue;
+    Throw(ErrorKind::kFormat,
+          "{}: tensors '{}' and '{}' overlap: expected the second after byte {} of the data, found "
+          "it at {}",
+          path, before.name, after.name, before.end, after.begin);
+  }
+}
+
+// Returns where it lies; of a type that cannot be read, nothing.
+DataRange AddTensor(TensorEntry entry, std::span<const std::byte> data, std::uint64_t alignment,
+                    const std::string& path, TensorStore& store) {
   if (entry.offset % alignment != 0 || entry.offset > data.size()) {
     Throw(ErrorKind::kFormat,
           "{}: tensor '{}' starts at byte {} of the data; expected a multiple of {} and at most {}",
@@ -109,7 +129,7 @@ void AddTensor(TensorEntry entry, std::span<const std::byte> data, std::uint64_t
   const std::optional<DType> dtype = DTypeOf(entry.type);
   if (!dtype) {
     store.AddUnsupported(entry.name, TensorTypeName(entry.type), 0, path);
-    return;
+    return {};
   }
   const DTypeTraits& traits = TraitsOf(*dtype);
   const std::int64_t columns = entry.shape.empty() ? 1 : entry.shape.back();
@@ -124,9 +144,11 @@ void AddTensor(TensorEntry entry, std::span<const std::byte> data, std::uint64_t
           "{}: cut short: tensor '{}' needs {} bytes at byte {} of the data, which has {}", path,
           entry.name, size, entry.offset, data.size());
   }
+  DataRange range{entry.offset, entry.offset + size, entry.name};
   HostTensor tensor{std::move(entry.name), *dtype, std::move(entry.shape),
                     data.subspan(static_cast<size_t>(entry.offset), size)};
   store.Add(std::move(tensor), path);
+  return range;
 }
 
 // "model-00001-of-00003.gguf", 2 → "model-00002-of-00003.gguf"; empty when the name is not of that
@@ -187,7 +209,11 @@ void GgufFile::Parse(std::span<const std::byte> bytes) {
           path(), start, bytes.size());
   }
   const auto data = bytes.subspan(static_cast<size_t>(start));
-  for (TensorEntry& entry : entries) AddTensor(std::move(entry), data, alignment, path(), tensors_);
+  std::vector<DataRange> ranges;
+  for (TensorEntry& entry : entries) {
+    ranges.push_back(AddTensor(std::move(entry), data, alignment, path(), tensors_));
+  }
+  RefuseOverlaps(std::move(ranges), path());
 }
 
 void GgufFile::OpenOtherParts() {

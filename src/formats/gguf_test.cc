@@ -191,6 +191,13 @@ TEST(Gguf, RefusesWhatDoesNotFit) {
   GgufWriter missing;
   missing.Tensor("t", std::vector<std::int64_t>{64}, 0, {});
   EXPECT_THAT(message(missing), HasSubstr("tensor 't' needs 256 bytes"));
+  GgufWriter overlapping;  // the first has 32 of the 128 bytes that it needs; others follow them
+  const std::vector<float> few(8), enough(32);
+  overlapping.TensorF32("early", std::vector<std::int64_t>{32}, few);
+  overlapping.TensorF32("late", std::vector<std::int64_t>{32}, enough);
+  EXPECT_THAT(message(overlapping),
+              HasSubstr("x: tensors 'early' and 'late' overlap: expected the second after byte 128 "
+                        "of the data, found it at 32"));
 }
 
 TEST(Gguf, EveryTruncationIsAnError) {

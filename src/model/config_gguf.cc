@@ -339,6 +339,7 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
           "{}: {} heads in {} layers: expected at least one head, 1 to 4096 layers", gguf.path(),
           config.heads, config.layers);
   }
+  RefuseMoreBlocks(gguf, architecture + ".block_count", config.layers);
   config.head_dim =
       keys.FindInt("attention.key_length").value_or(config.hidden_size / config.heads);
   const int value_length = keys.FindInt("attention.value_length").value_or(config.head_dim);

@@ -64,6 +64,17 @@ TEST(ConfigGguf, Defaults) {
   EXPECT_THAT(GgufWindows(config), ElementsAre(0, 0));
 }
 
+// A file that declares fewer blocks than it has would answer with layers left out.
+TEST(ConfigGguf, NamesABlockThatIsNotDeclared) {
+  GgufWriter writer = Minimal("llama");
+  AddVector(writer, "blk.1.attn_q.bias", {1});
+  EXPECT_EQ(Read(writer).layers, 2);
+  AddVector(writer, "blk.2.attn_q.bias", {1});
+  EXPECT_THAT(MessageAbout(ErrorKind::kFormat, writer),
+              HasSubstr("x.gguf: llama.block_count is 2: expected no tensor of block 2, found "
+                        "'blk.2.attn_q.bias'"));
+}
+
 TEST(ConfigGguf, KeysAndTensors) {
   GgufWriter writer = Minimal("llama");
   writer.U32("llama.attention.head_count_kv", 2);

@@ -1,8 +1,10 @@
 #include "model/encoder_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -168,6 +170,18 @@ void CheckSentenceModules(const std::string& text, const std::string& where) {
   }
 }
 
+void RefuseMoreBlocks(const GgufFile& gguf, const std::string& key, int layers) {
+  constexpr std::string_view kBlock = "blk.";
+  for (const std::string& name : gguf.tensors().Names()) {
+    if (!name.starts_with(kBlock)) continue;
+    int block = -1;
+    std::from_chars(name.data() + kBlock.size(), name.data() + name.size(), block);
+    if (block < layers) continue;
+    Throw(ErrorKind::kFormat, "{}: {} is {}: expected no tensor of block {}, found '{}'",
+          gguf.path(), key, layers, block, name);
+  }
+}
+
 EncoderConfig EncoderConfigFromGguf(const GgufFile& gguf) {
   const std::string architecture = gguf.metadata().GetString("general.architecture");
   if (!IsEncoderArchitecture(architecture)) {
@@ -185,6 +199,7 @@ EncoderConfig EncoderConfigFromGguf(const GgufFile& gguf) {
   config.vocab_size = TableRows(gguf, "token_embd.weight");
   config.hidden_size = GgufInt(gguf, "bert.embedding_length");
   config.layers = GgufInt(gguf, "bert.block_count");
+  RefuseMoreBlocks(gguf, "bert.block_count", config.layers);
   config.heads = GgufInt(gguf, "bert.attention.head_count");
   config.ffn_size = GgufInt(gguf, "bert.feed_forward_length");
   // The rows that RoBERTa does not use are left out of these files.

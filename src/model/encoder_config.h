@@ -48,6 +48,10 @@ int ReadTextLimit(const std::string& text, const std::string& where);
 // pooling and normalising, such as a further layer: the vectors would be others than the model's.
 void CheckSentenceModules(const std::string& text, const std::string& where);
 // XLM-R too is architecture "bert" there, with a tokenizer of its own.
+// Throws kFormat naming a tensor of a block beyond `layers`, which `key` declares: a model, encoder
+// or not, would answer with some of its layers left out.
+void RefuseMoreBlocks(const GgufFile& gguf, const std::string& key, int layers);
+
 EncoderConfig EncoderConfigFromGguf(const GgufFile& gguf);
 
 }  // namespace banyan
