@@ -2,13 +2,17 @@
 #include "banyan/encoder.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <list>
 #include <mutex>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/work_budget.h"
 #include "formats/gguf.h"
 #include "formats/locate.h"
 #include "formats/safetensors.h"
@@ -31,6 +35,51 @@ std::string ReadIfThere(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, ignored) ? ReadTextFile(path, kMaxConfigBytes) : "";
 }
 
+// Who computes the next pass: in the order in which they came, one pass each, so that a long list
+// of texts keeps nobody out.
+class PassTurns {
+ public:
+  // Waits for a turn, which lasts as long as the object. Throws WorkStopped when the thread's
+  // budget is over before it comes.
+  class Turn {
+   public:
+    explicit Turn(PassTurns& turns) : turns_(turns) {
+      std::unique_lock lock(turns_.mutex_);
+      place_ = turns_.places_.insert(turns_.places_.end(), this);
+      try {
+        while (CheckBudget(), turns_.places_.front() != this) {
+          turns_.changed_.wait_for(lock, kLookEvery);
+        }
+      } catch (...) {
+        turns_.Leave(place_);
+        throw;
+      }
+    }
+    ~Turn() {
+      const std::lock_guard lock(turns_.mutex_);
+      turns_.Leave(place_);
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    PassTurns& turns_;
+    std::list<const Turn*>::iterator place_;
+  };
+
+ private:
+  static constexpr auto kLookEvery = std::chrono::milliseconds(50);
+
+  void Leave(std::list<const Turn*>::iterator place) {  // REQUIRES: mutex_
+    places_.erase(place);
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::list<const Turn*> places_;  // the first computes
+};
+
 }  // namespace
 
 struct Encoder::Parts {
@@ -41,13 +90,14 @@ struct Encoder::Parts {
   std::unique_ptr<EncoderPass> pass;
   std::unique_ptr<EncoderHeads> heads;
   int usual_length = 0;
-  std::mutex busy;  // who computes
+  PassTurns turns;
 
   void LoadGguf(const ModelFiles& files, const LoadProgress& progress);
   void LoadHuggingFace(const ModelFiles& files, const LoadProgress& progress);
   std::vector<TokenId> SpecialIds() const;
   void CheckAll(std::span<const std::vector<TokenId>> texts, const Encoder& encoder) const;
-  // visit(texts) for runs of texts of together at most so many rows, or of one.
+  // visit(texts) for runs of texts of together at most so many rows, or of one, each in a turn of
+  // its own. Throws WorkStopped between them when the thread's budget is over.
   void ForEachPass(std::span<const std::vector<TokenId>> texts, int rows,
                    const std::function<void(std::span<const TokenList>)>& visit);
 };
@@ -107,16 +157,20 @@ void Encoder::Parts::ForEachPass(std::span<const std::vector<TokenId>> texts, in
   const auto most = static_cast<size_t>(rows > 0 ? rows : usual);
   std::vector<TokenList> together;
   size_t sum = 0;
+  const auto compute = [&] {
+    const PassTurns::Turn turn(turns);
+    visit(together);
+  };
   for (const std::vector<TokenId>& next : texts) {
     if (!together.empty() && sum + next.size() > most) {
-      visit(together);
+      compute();
       together.clear();
       sum = 0;
     }
     together.push_back(next);
     sum += next.size();
   }
-  if (!together.empty()) visit(together);
+  if (!together.empty()) compute();
 }
 
 Encoder::Encoder(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -188,7 +242,6 @@ std::vector<Embedding> Encoder::Embed(std::span<const std::vector<TokenId>> text
     Throw(ErrorKind::kUnsupported, "the model is a reranker: it gives a logit, no vectors");
   }
   parts_->CheckAll(texts, *this);
-  const std::lock_guard lock(parts_->busy);
   std::vector<Embedding> results;
   parts_->ForEachPass(texts, options.batch_rows, [&](std::span<const TokenList> some) {
     const Tensor rows = parts_->pass->Run(some, parts_->heads->RowsFor(options));
@@ -202,7 +255,6 @@ std::vector<float> Encoder::Rerank(std::span<const std::vector<TokenId>> texts, 
     Throw(ErrorKind::kUnsupported, "the model is no reranker: it gives vectors, no logit");
   }
   parts_->CheckAll(texts, *this);
-  const std::lock_guard lock(parts_->busy);
   std::vector<float> results;
   parts_->ForEachPass(texts, batch_rows, [&](std::span<const TokenList> some) {
     const std::vector<float> logits =

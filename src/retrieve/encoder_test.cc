@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -16,6 +17,7 @@
 #include "banyan/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/work_budget.h"
 #include "retrieve/encoder_fixture.h"
 #include "support/error_message.h"
 #include "support/oracle_folders.h"
@@ -325,6 +327,47 @@ TEST(EncoderPrecision, MixedIsNearAndTheSameInAnyCompany) {
     }
     EXPECT_NE(found.back().dense, plain.back().dense) << device;
   }
+}
+
+// Whoever asked for texts is asked between two passes whether it still wants them.
+TEST(Encoder, WorkEndsWithinAPass) {
+  const TempDirectory directory;
+  const auto encoder = LoadOn("cpu", testing_support::WriteTinyEncoder(kBert, directory.path()));
+  const Texts texts = RandomTexts(std::vector<int>(50, 40), 20);
+  EmbedOptions options;
+  options.batch_rows = 40;  // a text for each pass
+  int looks = 0;
+  WorkBudget budget;
+  budget.unwanted = [&] { return ++looks > 3; };
+  const BudgetScope scope(budget);
+  EXPECT_THROW(encoder->Embed(texts, options), WorkStopped);
+  EXPECT_EQ(looks, 4);
+  budget.unwanted = nullptr;
+  EXPECT_EQ(encoder->Embed(texts, options).size(), texts.size());
+}
+
+// Two who ask at once take turns: a long list of texts keeps nobody out, and waiting can be ended.
+TEST(Encoder, PassesAreTakenInTurn) {
+  const TempDirectory directory;
+  const auto encoder = LoadOn("cpu", testing_support::WriteTinyEncoder(kBert, directory.path()));
+  const Texts many = RandomTexts(std::vector<int>(20'000, 40), 20);
+  std::atomic<bool> over = false, stopped = false;
+  std::thread long_list([&] {
+    WorkBudget budget;
+    budget.unwanted = [&] { return over.load(); };
+    const BudgetScope scope(budget);
+    EmbedOptions options;
+    options.batch_rows = 40;
+    try {
+      encoder->Embed(many, options);
+    } catch (const WorkStopped&) {
+      stopped = true;
+    }
+  });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(encoder->Embed(RandomTexts({5, 6}, 20)).size(), 2u);
+  over = true;
+  long_list.join();
+  EXPECT_TRUE(stopped);  // all three came before its end
 }
 
 // Columns that no block of 8-bit codes fits stay as they are.
