@@ -128,6 +128,7 @@ int RunCommands(int argc, char** argv, const std::vector<Command (*)(CLI::App&)>
     SayLine("out of memory");
   } catch (const std::exception& e) {
     SayLine(e.what());
+    if (StopSignal() != 0) return 128 + StopSignal();  // what it waited for was given up
   }
   return 2;
 }

@@ -33,7 +33,8 @@ class FileSource : public ByteSource {
       fd_ = STDIN_FILENO;
       return;
     }
-    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // The system would wait for the writer of a named pipe, whatever is cancelled meanwhile.
+    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd_ < 0) {
       const int reason = errno;
       Throw(reason == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo,
@@ -44,6 +45,8 @@ class FileSource : public ByteSource {
       ::close(fd_);
       Throw(ErrorKind::kIo, "{}: expected a file, found a directory", path);
     }
+    if (S_ISFIFO(status.st_mode)) WaitForWriter();
+    ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) & ~O_NONBLOCK);
   }
   ~FileSource() override {
     if (fd_ > STDIN_FILENO) ::close(fd_);
@@ -65,9 +68,17 @@ class FileSource : public ByteSource {
   std::int64_t position() const override { return position_; }
 
  private:
+  static constexpr int kMilliseconds = 50;  // between looks at `cancelled`
+
+  // Until there was one: before, a pipe looks as if it were at its end.
+  void WaitForWriter() const {
+    pollfd wanted{fd_, POLLIN, 0};
+    while (!(cancelled_ != nullptr && *cancelled_) && ::poll(&wanted, 1, kMilliseconds) <= 0) {
+    }
+  }
+
   // False when reading was given up.
   bool WaitForBytes() const {
-    constexpr int kMilliseconds = 50;
     while (cancelled_ != nullptr) {
       if (*cancelled_) return false;
       pollfd wanted{fd_, POLLIN, 0};

@@ -2,10 +2,13 @@
 #include "base/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -131,14 +134,37 @@ class OutputFile::ZstdPacker : public Packer {
 #endif
 
 OutputFile::OutputFile(const std::string& path, Packing packing, const Kept& kept)
-    : OutputFile(path, packing, kept, O_WRONLY | O_CREAT) {}
+    : OutputFile(path, packing, kept, O_WRONLY | O_CREAT, nullptr) {}
+
+OutputFile::OutputFile(const std::string& path, Packing packing, const std::function<bool()>& stop)
+    : OutputFile(path, packing, {}, O_WRONLY | O_CREAT, stop) {}
 
 std::unique_ptr<OutputFile> OutputFile::Create(const std::string& path, Packing packing) {
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
-  return std::unique_ptr<OutputFile>(new OutputFile(path, packing, {}, kNew));
+  return std::unique_ptr<OutputFile>(new OutputFile(path, packing, {}, kNew, nullptr));
 }
 
-OutputFile::OutputFile(const std::string& path, Packing packing, const Kept& kept, int flags)
+namespace {
+
+// As OpenFile. The system would wait for the reader of a pipe whatever signals come.
+int OpenForWriting(const std::string& path, int flags, const std::function<bool()>& stop) {
+  constexpr auto kLookEvery = std::chrono::milliseconds(50);
+  struct stat status {};
+  const bool pipe = ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+  if (!pipe) return OpenFile(path, flags, 0644);
+  int fd;
+  while ((fd = OpenFile(path, flags | O_NONBLOCK, 0644)) < 0 && errno == ENXIO) {
+    if (stop && stop()) Throw(ErrorKind::kIo, "{}: nobody has opened the pipe to read it", path);
+    std::this_thread::sleep_for(kLookEvery);
+  }
+  if (fd >= 0) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  return fd;
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path, Packing packing, const Kept& kept, int flags,
+                       const std::function<bool()>& stop)
     : path_(path), content_(kept) {
   if (packing == Packing::kGzip) {
 #ifdef BANYAN_WITH_ZLIB
@@ -160,7 +186,7 @@ OutputFile::OutputFile(const std::string& path, Packing packing, const Kept& kep
     return;
   }
   const auto keep_bytes = static_cast<std::int64_t>(kept.bytes());
-  fd_ = OpenFile(path, flags, 0644);
+  fd_ = OpenForWriting(path, flags, stop);
   if (fd_ < 0) {
     Throw(ErrorKind::kIo, "{}: cannot open the output: {}", path, std::strerror(errno));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ class OutputFile {
   // "-" is standard output. Throws kIo when it cannot be made, kUnsupported for a packing that this
   // build has no library for.
   OutputFile(const std::string& path, Packing packing, const Kept& kept = {});
+  // A named pipe is waited for until somebody reads it, or `stop` (may be empty) says so: then it
+  // throws kIo.
+  OutputFile(const std::string& path, Packing packing, const std::function<bool()>& stop);
   // Only one that is not there yet, and no link: for names of our own.
   static std::unique_ptr<OutputFile> Create(const std::string& path, Packing packing);
   ~OutputFile();
@@ -42,7 +46,8 @@ class OutputFile {
   class Packer;
   class GzipPacker;
   class ZstdPacker;
-  OutputFile(const std::string& path, Packing packing, const Kept& kept, int flags);
+  OutputFile(const std::string& path, Packing packing, const Kept& kept, int flags,
+             const std::function<bool()>& stop);
   void Write();  // buffer_ to the file
 
   std::string path_;

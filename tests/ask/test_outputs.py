@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -196,6 +197,33 @@ class StoppedJobs(AskTest):
         self.assertGreaterEqual(told["memory_bytes_peak"], told["kv_bytes_peak"])
         self.ask(rows, "--max-new", "40", "-o", out, "--resume", "--quiet")
         self.assertEqual(same_rows(self.rows("out.jsonl")), same_rows(self.answers(rows, "--max-new", "40")))
+
+    def test_a_pipe_that_nobody_opens(self):
+        """A job that waits for the other end of a named pipe hears a signal, and meets who comes later."""
+        rows = self.write("in.jsonl", documents(1, 1))
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        reads, writes = (pipe, "-q", "Who?", "-o", self.path("out.jsonl")), (rows, "-o", pipe)
+        for words in (reads, writes):
+            process = subprocess.Popen(self.command(*words, *ANSWER, "--quiet"), stderr=subprocess.PIPE)
+            self.assertFalse(select.select([process.stderr], [], [], 2)[0])  # it waits, and says nothing
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 143, said)
+        process = subprocess.Popen(self.command(*writes, *ANSWER, "--quiet"))
+        time.sleep(1)
+        with open(pipe, encoding="utf-8") as file:
+            self.assertEqual(len(file.readlines()), 1)
+        self.assertEqual(process.wait(60), 0)
+        process = subprocess.Popen(self.command(*reads, *ANSWER, "--quiet", "--overwrite"))
+        time.sleep(1)
+        with open(pipe, "w", encoding="utf-8") as file:
+            file.write("The ferry leaves at seven.")
+            file.flush()
+            time.sleep(0.2)
+            file.write(" Anna steers it.")
+        self.assertEqual(process.wait(60), 0)
+        self.assertEqual(len(self.rows("out.jsonl")), 1)
 
 
 if __name__ == "__main__":

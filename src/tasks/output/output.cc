@@ -111,7 +111,7 @@ JobOutput::JobOutput(const JobOptions& options, TableColumns columns, Json heade
     if (options.resume) {
       Throw(ErrorKind::kUsage, "{}: cannot resume: it is no file", options.output);
     }
-    file_ = std::make_unique<OutputFile>(options.output, packing_);
+    file_ = std::make_unique<OutputFile>(options.output, packing_, options.stop);
     for_terminal_ = ::isatty(STDOUT_FILENO) == 1 && options.output == "-";
     Begin();
     return;
