@@ -69,14 +69,6 @@ DocumentKind KindOf(const std::string& name, HeadSource& source) {
   return pdf ? DocumentKind::kPdf : DocumentKind::kPlain;
 }
 
-bool LeadsOut(const fs::path& link, const fs::path& folder) {
-  std::error_code error;
-  const fs::path target = fs::canonical(link, error), inside = fs::canonical(folder, error);
-  if (error) return true;
-  return std::mismatch(inside.begin(), inside.end(), target.begin(), target.end()).first !=
-         inside.end();
-}
-
 // The folder's files and those below it, `root` or a folder in it. Links that lead out of the root
 // are left out.
 void AddFolder(const fs::path& folder, const fs::path& root, FoundFiles& found) {
@@ -146,6 +138,14 @@ size_t BestCut(const std::vector<Cut>& cuts, size_t first, size_t last) {
 }
 
 }  // namespace
+
+bool LeadsOut(const fs::path& link, const fs::path& folder) {
+  std::error_code error;
+  const fs::path target = fs::canonical(link, error), inside = fs::canonical(folder, error);
+  if (error) return true;
+  return std::mismatch(inside.begin(), inside.end(), target.begin(), target.end()).first !=
+         inside.end();
+}
 
 FoundFiles FilesOf(const std::vector<std::string>& inputs) {
   FoundFiles found;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ struct FoundFiles {
 // show any file of this machine. Files that are inputs themselves are read, links or not. Throws
 // kNotFound naming an input that does not exist.
 FoundFiles FilesOf(const std::vector<std::string>& inputs);
+
+// Whether a link in a folder, or below it, is to something outside of the folder.
+bool LeadsOut(const std::filesystem::path& link, const std::filesystem::path& folder);
 
 struct DocumentVisitor {
   std::function<void(const WholeDocument&)> document;

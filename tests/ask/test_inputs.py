@@ -63,6 +63,20 @@ class Unreadable(AskTest):
         self.assertEqual(files, ["a.txt", "inside.txt", "z.txt"])
         self.assertTrue(errors[0]["file"].endswith("link.txt"))
 
+    def test_links_out_of_the_folder_are_left_out(self):
+        """As `rag index` does: whoever may put a link into the folder could show any file of this machine."""
+        os.chmod(self.docs / "locked", 0o755)
+        outside = self.write("secret.txt", "Ruth Hale steers the tug Bear.")
+        os.symlink(outside, self.docs / "out.txt")
+        os.symlink(os.path.dirname(outside), self.docs / "locked" / "folder")
+        os.symlink("a.txt", self.docs / "in.txt")
+        said = self.ask(self.docs, *ANSWER, "-o", self.path("out.jsonl"), code=0).stderr
+        self.assertEqual(self.answered()[0], ["a.txt", "in.txt", "inside.txt", "z.txt"])
+        self.assertIn("left out 1 link to files outside of it (the first: ", said)
+        self.assertIn("docs/out.txt", said)
+        # Named on the command line, a link is the caller's own wish.
+        self.ask(self.docs / "out.txt", *ANSWER, "-o", self.path("other.jsonl"), code=0)
+
     def test_a_table_without_the_column_is_an_error_row(self):
         (self.docs / "t.csv").write_text("id,body\n1,text\n")
         self.unreadable("-o", self.path("out.jsonl"))

@@ -8,8 +8,12 @@ import pathlib
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import file_permissions
 
 BANYAN = os.environ["BANYAN"]
 ANSWER = ["--max-new", "4", "--threads", "1", "--ordered"]
@@ -188,6 +192,19 @@ class Store(unittest.TestCase):
             self.assertIn("another process writes", self.add(code=2).stderr)
             rows, receipt = self.ask("--kv-store", self.store, "--kv-save")
             self.assertGreater(receipt["loaded_tokens"], 0)
+
+    def test_a_store_that_cannot_be_written(self):
+        """It is read, and the notice says what the system said, not that another process writes."""
+        file_permissions.skip_unless_they_hold(self.root, BANYAN)
+        self.add()
+        for path in (self.store / "segments", self.store / "lock", self.store):
+            path.chmod(path.stat().st_mode & 0o555)
+            self.addCleanup(path.chmod, path.stat().st_mode | 0o200)
+        words = ["ask", "-m", self.model, self.docs, *ANSWER, "--kv-store", self.store, "--kv-save"]
+        result = subprocess.run([BANYAN, *map(str, words)], capture_output=True, text=True, timeout=250, preexec_fn=file_permissions.obey)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, "store: cannot write to the store: Permission denied: nothing is saved")
+        self.assertNotIn("another process", result.stderr)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include "base/csv.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "retrieve/corpus.h"
 #include "tasks/input/input_files.h"
 
 namespace banyan {
@@ -59,10 +60,18 @@ std::string SkippedText(const std::string& folder, const std::map<std::string, i
 struct FolderContents {
   std::vector<std::string> files;
   std::map<std::string, int> skipped;  // how many of each ending
+  std::vector<std::string> links;      // that lead out of the folder
 };
 
-// Entries that cannot be listed or examined are kept: opening them gives the reason.
-void Search(const fs::path& folder, const std::string& output, FolderContents& found) {
+struct SearchedFolder {
+  fs::path root;
+  std::string output;  // of the job: not an input
+};
+
+// Entries that cannot be listed or examined are kept: opening them gives the reason. Links that
+// lead out of the root are left out, as `rag index` does: whoever may put a file there could show
+// any file of this machine.
+void Search(const fs::path& folder, const SearchedFolder& searched, FolderContents& found) {
   std::error_code error;
   fs::directory_iterator it(folder, error);
   if (error) return found.files.push_back(folder.lexically_normal().string());
@@ -75,9 +84,11 @@ void Search(const fs::path& folder, const std::string& output, FolderContents& f
     if (!fs::exists(status)) {  // a link to nothing, or not for us to see
       if (readable_kind) found.files.push_back(path.lexically_normal().string());
     } else if (fs::is_directory(status)) {
-      if (!it->is_symlink(unknown)) Search(path, output, found);
-    } else if (fs::is_regular_file(status) && !IsOwn(path.string(), output)) {
-      if (readable_kind) {
+      if (!it->is_symlink(unknown)) Search(path, searched, found);
+    } else if (fs::is_regular_file(status) && !IsOwn(path.string(), searched.output)) {
+      if (readable_kind && it->is_symlink(unknown) && LeadsOut(path, searched.root)) {
+        found.links.push_back(path.lexically_normal().string());
+      } else if (readable_kind) {
         found.files.push_back(path.lexically_normal().string());
       } else {
         ++found
@@ -91,7 +102,14 @@ void Search(const fs::path& folder, const std::string& output, FolderContents& f
 std::vector<std::string> FilesIn(const std::string& folder, const std::string& output,
                                  const std::function<void(const std::string&)>& notice) {
   FolderContents found;
-  Search(folder, output, found);
+  Search(folder, {folder, output}, found);
+  if (!found.links.empty() && notice) {
+    notice(
+        fmt::format("{}: left out {} link{} to files outside of it (the first: {}); name them on "
+                    "the command line to read them",
+                    folder, found.links.size(), found.links.size() == 1 ? "" : "s",
+                    *std::ranges::min_element(found.links)));
+  }
   std::sort(found.files.begin(), found.files.end());
   if (found.files.empty()) {
     Throw(ErrorKind::kNotFound,

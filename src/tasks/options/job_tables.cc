@@ -1,6 +1,10 @@
 // Options of every job and of every command that runs a model: the job, loading, the engine and the
 // KV store.
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "banyan/error.h"
@@ -375,6 +379,20 @@ const OptionTable<KvStoreUse>& KvUseTable() {
   return table;
 }
 
+namespace {
+
+// Of a store that was opened to be written and is only read.
+std::string WhyNotWritten(const std::string& folder) {
+  for (const char* part : {"", "/segments", "/lock"}) {
+    const std::string path = folder + part;
+    if (::access(path.c_str(), W_OK) == 0 || errno == ENOENT) continue;
+    return "cannot write to the store: " + std::string(std::strerror(errno));
+  }
+  return "another process writes to the store";
+}
+
+}  // namespace
+
 void UseKvStore(const KvStoreUse& use, EngineOptions& engine,
                 const std::function<void(const std::string&)>& notice) {
   if (use.directory.empty()) {
@@ -395,7 +413,7 @@ void UseKvStore(const KvStoreUse& use, EngineOptions& engine,
   }
   engine.kv_save = use.save;
   if (use.save && !engine.kv_store->writable()) {
-    notice(use.directory + ": another process writes to the store: nothing is saved");
+    notice(use.directory + ": " + WhyNotWritten(use.directory) + ": nothing is saved");
   }
 }
 
