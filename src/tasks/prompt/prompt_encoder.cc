@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/work_budget.h"
 #include "text/unicode.h"
 
 namespace banyan {
@@ -59,6 +60,7 @@ PromptEncoder::PromptEncoder(std::shared_ptr<const Text> text, bool add_bos)
 }
 
 PromptEncoder::Tokens PromptEncoder::EncodePieces(std::span<const TextPiece> pieces, bool rest) {
+  CheckBudget();
   for (const TextPiece& piece : pieces) {
     encoded_bytes_ += static_cast<std::int64_t>(piece.text.size());
   }
@@ -71,7 +73,13 @@ void PromptEncoder::Update(std::span<const PromptPart> parts, const Beginning& a
   if (beginning.known && SameTexts(beginning.own, parts)) return;
   beginning = Beginning();
   beginning.known = true;
+  // Copies of the texts: a template may name a long document many times.
+  constexpr size_t kMuch = 1 << 20;
+  size_t bytes = 0;
+  for (const PromptPart& part : parts) bytes += part.text.size();
+  if (bytes > kMuch) ChargeBudget(2 * bytes);
   for (const PromptPart& part : parts) {
+    CheckBudget();
     beginning.own.push_back({std::string(part.text), part.from_user});
   }
   std::vector<TextPiece> pieces = PiecesOf(above.tail, parts);

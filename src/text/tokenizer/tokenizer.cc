@@ -174,9 +174,15 @@ namespace {
 
 void AppendPieces(const TokenizerParts& parts, std::span<const Tokenizer::Piece> pieces,
                   Before before, std::vector<TokenId>& out) {
+  // A template may name a long document many times.
+  constexpr size_t kMuch = 1 << 20;
+  size_t bytes = 0;
+  for (const Tokenizer::Piece& piece : pieces) bytes += piece.text.size();
+  if (bytes > kMuch) ChargeBudget(bytes);
   std::string text;
   std::vector<TextRange> plain;
   for (const Tokenizer::Piece& piece : pieces) {
+    CheckBudget();
     const size_t begin = text.size();
     AppendLossyUtf8(piece.text, text);
     if (!piece.plain || text.size() == begin) continue;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <iterator>
 
+#include "base/work_budget.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace banyan {
@@ -37,7 +38,12 @@ void WordEncoder::EncodeBytes(std::string_view text, const WordSplitter& splitte
     AppendByteLevel(word, spelled);
     return std::string_view(spelled);
   };
-  splitter.ForEachWord(text, [&](std::string_view word) { EncodeWord(word, spell); });
+  constexpr size_t kWordsBetweenLooks = 1 << 12;
+  size_t words = 0;
+  splitter.ForEachWord(text, [&](std::string_view word) {
+    if (++words % kWordsBetweenLooks == 0) CheckBudget();
+    EncodeWord(word, spell);
+  });
 }
 
 }  // namespace banyan
