@@ -30,6 +30,8 @@ struct ServeOptions {
   // One API key a line, NAME:KEY or KEY; empty: everyone may ask.
   std::string keys_file;
   bool isolate = false;  // tenants (keys) share nothing that is computed
+  // With isolate: the name of the key that may read /metrics, which tell of all tenants.
+  std::string admin;
   // Other origins whose pages may ask, "https://example.org" or "*"; and names of this server, when
   // it listens on loopback and a proxy calls it otherwise.
   std::vector<std::string> allow_origins, allow_hosts;

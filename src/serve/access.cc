@@ -73,10 +73,18 @@ Access::Key Access::ReadKey(std::string_view line, bool isolate) const {
 }
 
 Access::Access(const ServeOptions& options)
-    : allow_origins_(options.allow_origins), allow_hosts_(options.allow_hosts) {
+    : isolate_(options.isolate),
+      admin_(options.admin),
+      allow_origins_(options.allow_origins),
+      allow_hosts_(options.allow_hosts) {
   loopback_ = IsLoopback(options.address);
   if (options.isolate && options.keys_file.empty()) {
     Throw(ErrorKind::kUsage, "--isolate: tenants are told apart by their keys; add --keys FILE");
+  }
+  if (!admin_.empty() && !isolate_) {
+    Throw(ErrorKind::kUsage,
+          "--admin: every key reads /metrics unless tenants are apart; add "
+          "--isolate");
   }
   for (const std::string& origin : allow_origins_) {
     if (origin != "*" && origin.find("://") == std::string::npos) {
@@ -99,6 +107,9 @@ Access::Access(const ServeOptions& options)
     keys_.push_back(std::move(key));
   }
   if (keys_.empty()) Throw(ErrorKind::kUsage, "--keys: {}: no key in it", options.keys_file);
+  if (!admin_.empty() && std::ranges::find(keys_, admin_, &Key::tenant) == keys_.end()) {
+    Throw(ErrorKind::kUsage, "--admin: {}: no key of this name in {}", admin_, options.keys_file);
+  }
 }
 
 // A page elsewhere may make a browser that runs on this machine ask us under a name of its own: on

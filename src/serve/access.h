@@ -23,6 +23,8 @@ class Access {
   explicit Access(const ServeOptions& options);
 
   bool has_keys() const { return !keys_.empty(); }
+  // Whether the tenant may see what tells of all tenants.
+  bool MaySeeAll(const std::string& tenant) const { return !isolate_ || tenant == admin_; }
   // Fills in the tenant, its scope and the allowed origin; nothing when the request may go on.
   // `open`: what is asked for needs no key.
   std::optional<ApiError> Check(HttpRequest& request, bool open) const;
@@ -37,6 +39,8 @@ class Access {
   Key ReadKey(std::string_view line, bool isolate) const;
   std::optional<ApiError> CheckKey(HttpRequest& request) const;
 
+  const bool isolate_;
+  const std::string admin_;
   std::vector<Key> keys_;
   std::vector<std::string> allow_origins_, allow_hosts_;
   bool loopback_ = false;

@@ -272,7 +272,11 @@ void Api::AddOwn() {
   Add(
       "GET", "/health", [this](const auto&, const auto&, HttpReply& reply) { Health(reply); },
       kOpen);
-  Add("GET", "/metrics", [this](const auto&, const auto&, HttpReply& reply) {
+  Add("GET", "/metrics", [this](const HttpRequest& request, const auto&, HttpReply& reply) {
+    if (!access_.MaySeeAll(request.tenant)) {
+      throw ApiError(403, "these numbers are of all tenants: only the key of --admin may read them",
+                     "", "not_admin");
+    }
     HttpResponse response;
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";
     response.body = context_.metrics.ToText(context_.engine, *counts_, context_.options.model_name);

@@ -105,6 +105,13 @@ TEST(Access, KeysOriginsAndHosts) {
   const std::pair<std::string, std::string> key = {"authorization", "Bearer anna-key-0123456789"};
   EXPECT_EQ(status({{"host", "[::1]:80"}, {"origin", "http://[::1]:80"}, key}), 200);
   EXPECT_EQ(status({{"host", "127.0.0.1"}, {"origin", "https://good.example"}, key}), 200);
+  EXPECT_FALSE(access.MaySeeAll("anna"));  // with isolate, and without an administrator
+  options.admin = "anna";
+  EXPECT_TRUE(Access(options).MaySeeAll("anna"));
+  EXPECT_FALSE(Access(options).MaySeeAll("ben"));
+  options.admin = "nobody";
+  EXPECT_THROW(Access{options}, Error);
+  options.admin.clear();
   std::ofstream(file) << "short\n";
   EXPECT_THROW(Access{options}, Error);
   options.keys_file.clear();

@@ -65,6 +65,9 @@ class Server::Impl {
         api_(context_),
         http_(options.address, options.port, LimitsOf(context_.options), api_) {
     api_.SetCounts(&http_.counts());
+    context_.room = {[this](size_t bytes) { return http_.TakeRoom(bytes); },
+                     [this](size_t bytes) { http_.GiveBackRoom(bytes); },
+                     LimitsOf(context_.options).max_bodies_bytes};
     const bool six = options.address.find(':') != std::string::npos;
     url_ = fmt::format("http://{}{}{}:{}/", six ? "[" : "", options.address, six ? "]" : "",
                        http_.port());

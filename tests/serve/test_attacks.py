@@ -15,6 +15,7 @@ import threading
 import time
 import unittest
 
+import tiny_encoder
 from harness import BANYAN, FERRY, MODEL, NAME, PATIENCE, READS_HTML, Server, ServeTest
 from test_batches import lines, rows_of, start, upload, wait_for
 
@@ -154,6 +155,22 @@ class Stops(OwnServers):
         time.sleep(0.3)
         connection.close()
         server.wait_until(lambda: server.metric("banyan_requests") <= 1)
+        self.assertEqual(server.stop(), 0)
+
+    def test_embeddings_end_with_their_client_or_their_time(self):
+        encoder = tiny_encoder.write(os.path.join(self.tools, "bert"))
+        server = self.serve("--encoder", encoder, "--request-seconds", 2, "--max-requests", 5)
+        body = json.dumps({"model": "bert", "input": [[5 + i % 40 for i in range(298)]] * 2048}).encode()
+        post = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+        before = server.processor_seconds()
+        self.assertEqual(server.json("/v1/embeddings", body)[0], 504)
+        leaving = [server.raw(post) for _ in range(4)]
+        server.wait_until(lambda: server.metric("banyan_requests") == 5)
+        for connection in leaving:
+            connection.close()
+        server.wait_until(lambda: server.metric("banyan_requests") <= 1)
+        self.assertEqual(server.json("/v1/embeddings", {"model": "bert", "input": "abc"})[0], 200)
+        self.assertLess(server.processor_seconds() - before, 20)
         self.assertEqual(server.stop(), 0)
 
     def test_a_second_signal_ends_at_once(self):

@@ -27,7 +27,7 @@ class Keys(unittest.TestCase):
             file.write("# who may ask\n" + "".join(f"{name}:{key}\n" for name, key in KEYS.items()))
         cls.keys = file.name
         cls.log = file.name + ".log"
-        cls.server = Server("--keys", cls.keys, "--isolate", "--log", cls.log)
+        cls.server = Server("--keys", cls.keys, "--isolate", "--admin", "anna", "--log", cls.log)
 
     @classmethod
     def tearDownClass(cls):
@@ -51,6 +51,14 @@ class Keys(unittest.TestCase):
         self.assertIn(("anna", "/v1/ask", 200), {(line.get("tenant"), line["path"], line["status"]) for line in lines})
         for secret in (*KEYS.values(), "Marigold", "wrong-key"):
             self.assertNotIn(secret, text + self.server.said())
+
+    def test_numbers_of_all_tenants_are_for_the_administrator(self):
+        self.assertEqual(self.server.ask("GET", "/metrics", headers=bearer("anna"))[0], 200)
+        status, headers, body = self.server.ask("GET", "/metrics", headers=bearer("ben"))
+        self.assertEqual((status, json.loads(body)["error"]["code"]), (403, "not_admin"))
+        # Nor does the number of a request count those of others.
+        numbers = [int(self.server.ask("GET", "/health")[1]["X-Request-Id"].split("-")[1]) for _ in range(8)]
+        self.assertGreater(min(abs(a - b) for a, b in zip(numbers, numbers[1:])), 1000)
 
     def test_tenants_share_nothing(self):
         text = "The lighthouse of Selsey has a white lamp. " * 30
@@ -183,7 +191,7 @@ class Ends(unittest.TestCase):
                                  # Before a model is loaded, which may take long.
                                  (["--port", str(server.port), "-m", broken.name], "--port takes another one"),
                                  (["--keys", "no-such-file", "-m", broken.name], "--keys"),
-                                 (["--keys", "no-such-file"], "--keys"), (["--isolate"], "--keys FILE"),
+                                 (["--keys", "no-such-file"], "--keys"), (["--isolate"], "--keys FILE"), (["--admin", "anna"], "--isolate"),
                                  (["--state", "/proc/nothing"], "--state"), (["--prot", "1"], "--port")):
             others = ([] if "-m" in arguments else ["-m", MODEL]) + ([] if "--port" in arguments else ["--port", "0"])
             result = subprocess.run([BANYAN, "serve", *others, *arguments], capture_output=True, text=True, timeout=60)

@@ -76,6 +76,10 @@ void AddWho(CLI::App& command, ServeCommand& options) {
                 "about others")
       ->group(group);
   command
+      .add_option("--admin", serve.admin,
+                  "With --isolate: name of the key that may read /metrics, which count all tenants")
+      ->group(group);
+  command
       .add_option(
           "--allow-origin", serve.allow_origins,
           "Allow pages of this origin, e.g. https://example.org; * for all; may be repeated")

@@ -1,6 +1,8 @@
 // The lines of one batch through the engine, several at a time, and its output files.
 #include "serve/batches/batch_run.h"
 
+#include <fmt/format.h>
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <filesystem>
@@ -30,23 +32,32 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kBehindOthers = -1;  // priority
 constexpr int kLinesAtOnce = 32;
+// What results take on the disk: the rows once more when they are divided, and the journal.
+constexpr std::int64_t kCopies = 2, kJournalEntry = 64, kFilesRoom = 32 << 10;
+constexpr const char* kNoRoomMessage =
+    "your files and batches take all the room that you have; the answers that fit are in the "
+    "output file";
+constexpr size_t kTimesAnswer = 6;           // an answer's text, its values and its row
+constexpr std::int64_t kMostLines = 50'000;  // OpenAI's; each is known by its hash in memory
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr auto kBusyWait = std::chrono::milliseconds(100);   // until a full queue is tried again
 constexpr auto kDiskWait = std::chrono::milliseconds(2000);  // until a full disk is tried again
+
+std::int64_t SizeOf(const fs::path& path) {
+  std::error_code none;
+  const std::uintmax_t bytes = fs::file_size(path, none);
+  return none ? 0 : static_cast<std::int64_t>(bytes);
+}
 
 // The batch was stopped while a line was answered: it is answered again later.
 struct LineStopped {};
 
 // Of a line of the input; empty: it has none, or is no JSON.
 std::string CustomIdOf(const std::string& line) {
-  try {
-    const Json json = ParseJsonRow(line, kBodyLimits);
-    const bool there =
-        json.is_object() && json.contains("custom_id") && json["custom_id"].is_string();
-    return there ? json["custom_id"].get<std::string>() : std::string();
-  } catch (const Error&) {
-    return {};
-  }
+  constexpr const char* kName[] = {"custom_id"};
+  if (FirstJsonError(line)) return {};
+  const Json value = Json::parse(JsonValueText(line, kName), nullptr, /*allow_exceptions=*/false);
+  return value.is_string() ? value.get<std::string>() : std::string();
 }
 
 OrderedJson BatchRow(const std::string& custom_id, int status, OrderedJson body) {
@@ -115,16 +126,15 @@ class BatchRun::Lines {
                std::ios::binary),
         total_(output_.done_before()) {
     CheckInput();
+    CheckLines();
     run_.broken_ = false;
+    const fs::path output = run_.batches_.OutputOf(run_.id_);
+    run_.room_.Set(kFilesRoom + kCopies * SizeOf(output) + SizeOf(output.string() + ".journal"));
   }
-  ~Lines() {
-    Join();
-    run_.files_.Count(tenant_, -counted_, /*anyway=*/true);
-  }
+  ~Lines() { Join(); }
 
-  // Answers the lines that are not done. False: stopped or cancelled before the end. Throws what
-  // reading or writing threw.
-  bool Answer() {
+  // Answers the lines that are not done. Throws what reading or writing threw.
+  Outcome Answer() {
     for (int i = 0; i < kLinesAtOnce; ++i) threads_.emplace_back([this] { Work(); });
     while (running_ > 0) {
       std::this_thread::sleep_for(kLookEvery);
@@ -134,7 +144,8 @@ class BatchRun::Lines {
     if (failure_) std::rethrow_exception(failure_);
     output_.Finish(!cut_short_, {});  // nothing merges batches
     ShowCounts();
-    return !cut_short_;
+    if (no_room_) return Outcome::kNoRoom;
+    return cut_short_ ? Outcome::kStopped : Outcome::kComplete;
   }
 
  private:
@@ -151,12 +162,46 @@ class BatchRun::Lines {
     if (!input_ && !ended) Throw(ErrorKind::kIo, "{}: the input cannot be read", run_.id_);
   }
 
+  // Before the first line is answered.
+  void CheckLines() {
+    std::int64_t lines = 0;
+    std::vector<char> piece(1 << 16);
+    while (input_.read(piece.data(), static_cast<std::streamsize>(piece.size())) ||
+           input_.gcount() > 0) {
+      lines += std::count(piece.data(), piece.data() + input_.gcount(), '\n');
+    }
+    CheckInput();
+    if (lines > kMostLines) {
+      throw ApiError(
+          400, fmt::format("the input has {} lines; a batch has at most {}", lines, kMostLines));
+    }
+    input_.clear();
+    input_.seekg(0);
+  }
+
   // The first failure ends all: what is on the disk counts, the rest is done again.
   void Break() {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = std::current_exception();
     run_.broken_ = true;
-    run_.batches_.calls().Cancel();
+    run_.calls_.Cancel();
+  }
+
+  // Results never go beyond the tenant's limit: those that are there are kept, the rest is left.
+  void Write(const Key128& key, OrderedJson fields) {
+    OutputRow row;
+    row.fields = std::move(fields);
+    row.error = row.fields["response"]["status_code"] != 200;
+    row.identity = DumpJson(OrderedJson{row.fields["custom_id"]});
+    const std::lock_guard lock(mutex_);
+    if (failure_ || no_room_) return;
+    const auto bytes = static_cast<std::int64_t>(DumpJson(row.fields).size()) + 1;
+    if (run_.room_.Take(kCopies * bytes + kJournalEntry)) {
+      return output_.Write(key, std::span(&row, 1));
+    }
+    no_room_ = cut_short_ = true;
+    run_.broken_ = true;
+    run_.calls_.Cancel();
   }
 
   void Look() {
@@ -172,10 +217,6 @@ class BatchRun::Lines {
 
   // REQUIRES: mutex_, or no thread runs.
   void ShowCounts() {
-    std::error_code none;
-    const std::uintmax_t bytes = fs::file_size(run_.batches_.OutputOf(run_.id_), none);
-    const std::int64_t now = none ? counted_ : CostOfFile(bytes);
-    run_.files_.Count(tenant_, now - std::exchange(counted_, now), /*anyway=*/true);
     run_.batches_.Note(run_.id_, "request_counts",
                        {{"total", total_},
                         {"completed", output_.rows() - output_.error_rows()},
@@ -200,19 +241,17 @@ class BatchRun::Lines {
     std::string line;
     RecordLedger::Verdict verdict;
     while (!run_.broken_ && !run_.batches_.ShouldStop(run_.id_) && NextLine(line, verdict)) {
-      OutputRow row;
+      const auto write = [&](OrderedJson fields) { Write(verdict.key, std::move(fields)); };
+      if (verdict.duplicate) {
+        const ApiError refused(400, "an earlier line has the same custom_id");
+        write(BatchErrorRow(CustomIdOf(line), refused));
+        continue;
+      }
       try {
-        row.fields = verdict.duplicate
-                         ? BatchErrorRow(CustomIdOf(line),
-                                         ApiError(400, "an earlier line has the same custom_id"))
-                         : run_.AnswerLine(line);
+        run_.AnswerLine(line, write);
       } catch (const LineStopped&) {
         break;
       }
-      row.error = row.fields["response"]["status_code"] != 200;
-      row.identity = DumpJson(OrderedJson{row.fields["custom_id"]});
-      const std::lock_guard lock(mutex_);
-      if (!failure_) output_.Write(verdict.key, std::span(&row, 1));
     }
     if (!run_.batches_.ShouldStop(run_.id_)) return;
     const std::lock_guard lock(mutex_);
@@ -242,15 +281,19 @@ class BatchRun::Lines {
   std::ifstream input_;
   RecordLedger ledger_;
   std::int64_t total_;
-  std::int64_t counted_ = 0;  // bytes of the output that count against the tenant's limit
-  bool cut_short_ = false;
+  bool cut_short_ = false, no_room_ = false;
   std::exception_ptr failure_;
   std::atomic<int> running_ = kLinesAtOnce;
   std::vector<std::thread> threads_;
 };
 
-BatchRun::BatchRun(ServeContext& context, FileStore& files, Batches& batches, std::string id)
-    : context_(context), files_(files), batches_(batches), id_(std::move(id)) {}
+BatchRun::BatchRun(ServeContext& context, FileStore& files, Batches& batches,
+                   const std::string& tenant, std::string id)
+    : context_(context),
+      files_(files),
+      batches_(batches),
+      id_(std::move(id)),
+      room_(files, tenant) {}
 
 // A full disk is no fault of the batch: it goes on as soon as there is room.
 void BatchRun::Run() {
@@ -274,14 +317,15 @@ void BatchRun::RunOnce() {
     if (batch["in_progress_at"].is_null()) batch["in_progress_at"] = SecondsNow();
     batch["errors"] = nullptr;
   });
-  const bool complete = Lines(*this).Answer();
-  if (!complete && !batches_.IsCancelled(id_)) return;  // the next server goes on
+  const Outcome outcome = Lines(*this).Answer();
+  if (outcome == Outcome::kStopped && !batches_.IsCancelled(id_))
+    return;  // the next server goes on
   batches_.Update(id_, [](OrderedJson& batch, bool) { batch["finalizing_at"] = SecondsNow(); });
-  Conclude();
+  Conclude(outcome);
 }
 
 // Hands answers and errors over to the file store, in files of their own.
-void BatchRun::Conclude() {
+void BatchRun::Conclude(Outcome outcome) {
   const fs::path path = batches_.OutputOf(id_);
   SplitOutput split(path);
   std::ifstream output(path, std::ios::binary);
@@ -299,14 +343,18 @@ void BatchRun::Conclude() {
   try {
     for (int i = 0; i < 2; ++i) {
       if (!split.any[i]) continue;
+      room_.Set(
+          std::max<std::int64_t>(0, room_.taken() - SizeOf(split.paths[i])));  // its file's now
       adopted[i] = files_.Adopt({tenant, id_ + kNames[i], "batch_output"}, split.paths[i]);
     }
     batches_.Update(id_, [&](OrderedJson& batch, bool cancelled) {
       for (int i = 0; i < 2; ++i) {
         if (!adopted[i].empty()) batch[kFields[i]] = adopted[i];
       }
-      batch["status"] = cancelled ? "cancelled" : "completed";
-      batch[cancelled ? "cancelled_at" : "completed_at"] = SecondsNow();
+      const bool failed = outcome == Outcome::kNoRoom && !cancelled;
+      batch["status"] = cancelled ? "cancelled" : failed ? "failed" : "completed";
+      batch[cancelled ? "cancelled_at" : failed ? "failed_at" : "completed_at"] = SecondsNow();
+      if (failed) batch["errors"] = BatchErrors("storage_full", kNoRoomMessage);
     });
   } catch (const std::exception&) {  // it is concluded again: no client has seen these files
     for (const std::string& file : adopted) {
@@ -320,51 +368,71 @@ void BatchRun::Conclude() {
   fs::remove(path.string() + ".journal", ignored);
 }
 
-// Asks until the engine takes it.
 std::string BatchRun::AnswerBody(const std::string& body) {
   const std::string endpoint = batch_.at("endpoint").get<std::string>();
   const auto scope = batch_.value("scope", std::uint64_t{0});
+  if (endpoint == "/v1/embeddings") return Embeddings(context_, body);
+  const auto read = endpoint == "/v1/completions" ? ReadTextCompletion : ReadChatCompletion;
+  CompletionRequest request = read(context_, body, scope);
+  if (request.stream) throw ApiError(400, "'stream': a batch has no streams", "stream");
+  EngineCall call(context_, scope, kBehindOthers, nullptr);
+  const RunningCalls::Entry entry(calls_, call);
+  return Completion(context_, std::move(request)).Whole(call);
+}
+
+OrderedJson BatchRun::AnswerNow(const std::string& line, const std::string& custom_id) {
+  ChargeBudget(2 * line.size());  // its own text, and that of the body
+  const Json json = ParseJsonRow(line, kBodyLimits);
+  if (!json.is_object() || custom_id.empty() || !json.contains("body") ||
+      json.value("method", "POST") != "POST" ||
+      json.value("url", Json()) != batch_.at("endpoint").get<std::string>()) {
+    throw ApiError(
+        400, R"(expected {"custom_id","method":"POST","url":the batch's endpoint,"body":{…}})");
+  }
+  // As it is written: an answer has the order of the schema's properties.
+  constexpr const char* kBody[] = {"body"};
+  const std::string answer = AnswerBody(std::string(JsonValueText(line, kBody)));
+  ChargeBudget(kTimesAnswer * answer.size());
+  return BatchRow(custom_id, 200, OrderedJson::parse(answer));
+}
+
+std::optional<OrderedJson> BatchRun::AnswerOnce(const std::string& line, LineMemory& memory,
+                                                bool& no_room) {
+  const std::string custom_id = CustomIdOf(line);
   WorkBudget budget;
   budget.unwanted = [&] { return broken_ || batches_.ShouldStop(id_); };
-  const BudgetScope budget_scope(budget);
-  for (;;) {
-    if (budget.unwanted()) throw LineStopped();
-    try {
-      if (endpoint == "/v1/embeddings") return Embeddings(context_, body);
-      const auto read = endpoint == "/v1/completions" ? ReadTextCompletion : ReadChatCompletion;
-      CompletionRequest request = read(context_, body, scope);
-      if (request.stream) throw ApiError(400, "'stream': a batch has no streams", "stream");
-      EngineCall call(context_, scope, kBehindOthers, nullptr);
-      const RunningCalls::Entry entry(batches_.calls(), call);
-      return Completion(context_, std::move(request)).Whole(call);
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const WorkStopped&) {  // seen above, or there is no room now
-    } catch (const std::exception& error) {
-      // The queue is full, or a call was cancelled: by this batch, another one or the server.
-      const int status = AsApiError(error).status();
-      if (status != 429 && status != 503) throw;
-    }
-    batches_.Sleep(kBusyWait);
+  budget.take_room = [&](size_t bytes) { return memory.Take(bytes); };
+  const BudgetScope scope(budget);
+  try {
+    return AnswerNow(line, custom_id);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const WorkStopped& stopped) {
+    no_room = stopped.why() == WorkStopped::Why::kRoom;
+    return std::nullopt;
+  } catch (const std::exception& error) {
+    // The queue is full, or a call was cancelled: by the batch or the server.
+    const ApiError refused = AsApiError(error);
+    if (refused.status() == 429 || refused.status() == 503) return std::nullopt;
+    return BatchErrorRow(custom_id, refused);
   }
 }
 
-OrderedJson BatchRun::AnswerLine(const std::string& line) {
-  const std::string custom_id = CustomIdOf(line);
-  try {
-    const Json json = ParseJsonRow(line, kBodyLimits);
-    if (!json.is_object() || custom_id.empty() || !json.contains("body") ||
-        json.value("method", "POST") != "POST" ||
-        json.value("url", Json()) != batch_.at("endpoint").get<std::string>()) {
-      throw ApiError(
-          400, R"(expected {"custom_id","method":"POST","url":the batch's endpoint,"body":{…}})");
+// Asks until there is room and the engine takes it. Lines that find no room wait for each other, so
+// that not all of them try and fail again.
+void BatchRun::AnswerLine(const std::string& line,
+                          const std::function<void(OrderedJson row)>& write) {
+  std::unique_lock<std::mutex> large(large_line_, std::defer_lock);
+  for (;;) {
+    if (broken_ || batches_.ShouldStop(id_)) throw LineStopped();
+    bool no_room = false;
+    {
+      LineMemory memory(context_.room, lines_bytes_);
+      std::optional<OrderedJson> row = AnswerOnce(line, memory, no_room);
+      if (row) return write(std::move(*row));
     }
-    // As it is written: an answer has the order of the schema's properties.
-    constexpr const char* kBody[] = {"body"};
-    const std::string body(JsonValueText(line, kBody));
-    return BatchRow(custom_id, 200, OrderedJson::parse(AnswerBody(body)));
-  } catch (const std::exception& error) {
-    return BatchErrorRow(custom_id, AsApiError(error));
+    if (no_room && !large.owns_lock()) large.lock();
+    batches_.Sleep(kBusyWait);
   }
 }
 

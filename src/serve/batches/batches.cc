@@ -8,6 +8,7 @@
 #include "base/characters.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/work_budget.h"
 #include "serve/batches/batch_run.h"
 #include "serve/request/api_error.h"
 #include "serve/request/parameters.h"
@@ -21,7 +22,14 @@ namespace fs = std::filesystem;
 OrderedJson PublicBatch(OrderedJson batch) {
   batch.erase("tenant");
   batch.erase("scope");
+  batch.erase("cost");
   return batch;
+}
+
+// Bytes of its description, on the disk and in memory: they are kept with it as "cost".
+std::int64_t CostOf(const OrderedJson& batch) { return batch.at("cost").get<std::int64_t>(); }
+std::int64_t MeasuredCost(const OrderedJson& batch) {
+  return CostOfFile(DumpJson(batch.value("metadata", OrderedJson())).size());
 }
 
 bool IsOver(const OrderedJson& batch) {
@@ -29,7 +37,9 @@ bool IsOver(const OrderedJson& batch) {
   return status == "completed" || status == "failed" || status == "cancelled";
 }
 
-constexpr std::int64_t kMostBatches = 10'000;  // of a tenant
+// Of a tenant: what is known of them stays in memory.
+constexpr std::int64_t kMostBatches = 10'000, kMostKnownBytes = 64ll << 20;
+constexpr const char* kOutputEndings[] = {"", ".journal", ".journal.new", ".answers", ".errors"};
 // OpenAI's, of metadata.
 constexpr size_t kMostPairs = 16;
 constexpr std::int64_t kLongestName = 64, kLongestValue = 512;  // characters
@@ -59,43 +69,61 @@ OrderedJson BatchErrors(const char* code, const std::string& message) {
   return {{"object", "list"}, {"data", {{{"code", code}, {"message", message}}}}};
 }
 
-RunningCalls::Entry::Entry(RunningCalls& calls, EngineCall& call) : calls_(calls), call_(call) {
-  const std::lock_guard lock(calls_.mutex_);
-  calls_.calls_.insert(&call_);
-}
-
-RunningCalls::Entry::~Entry() {
-  const std::lock_guard lock(calls_.mutex_);
-  calls_.calls_.erase(&call_);
-}
-
-void RunningCalls::Cancel() {
-  const std::lock_guard lock(mutex_);
-  for (EngineCall* call : calls_) call->Cancel();
-}
-
 Batches::Batches(ServeContext& context, FileStore& files)
     : context_(context), files_(files), directory_(files.directory().parent_path() / "batches") {
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error) Throw(ErrorKind::kIo, "--state: {}: {}", directory_.string(), error.message());
   fs::permissions(directory_, fs::perms::owner_all, error);
+  ReadFolder();
+}
+
+Batches::~Batches() { Stop(); }
+
+// Outputs of batches that are over, or of none, go: nobody can fetch them.
+void Batches::ReadFolder() {
   std::vector<std::pair<std::int64_t, std::string>> open;
+  std::vector<fs::path> others;
   for (const auto& entry : fs::directory_iterator(directory_)) {
-    if (entry.path().extension() != ".json") continue;
+    if (entry.path().extension() != ".json") {
+      others.push_back(entry.path());
+      continue;
+    }
     const std::string id = entry.path().stem().string();
     OrderedJson batch = OrderedJson::parse(ReadWholeFile(entry.path()), nullptr, false);
     if (!batch.is_object() || batch.value("id", "") != id) continue;
-    files_.Count(batch.value("tenant", ""), CostOfFile(0), /*anyway=*/true);
+    batch["cost"] = MeasuredCost(batch);
+    files_.Count(batch.value("tenant", ""), CostOf(batch), /*anyway=*/true);
     if (batch.value("status", "") == "cancelling") cancelled_.insert(id);
     if (!IsOver(batch)) open.emplace_back(batch.value("created_at", 0ll), id);
     batches_.emplace(id, std::move(batch));
   }
   std::ranges::sort(open);
-  for (auto& [created, id] : open) waiting_.push_back(std::move(id));
+  for (auto& [created, id] : open) {
+    left_[id] = 0;
+    waiting_.push_back(std::move(id));
+  }
+  for (const fs::path& path : others) {
+    std::error_code none;
+    const std::string name = path.filename().string();
+    const auto left = left_.find(name.substr(0, name.find('.')));
+    if (left == left_.end() || path.extension() == ".part") {
+      fs::remove(path, none);
+    } else if (const std::uintmax_t bytes = fs::file_size(path, none); !none) {
+      left->second += CostOfFile(bytes);
+    }
+  }
+  for (const auto& [id, bytes] : left_) {
+    files_.Count(batches_.at(id).value("tenant", ""), bytes, /*anyway=*/true);
+  }
 }
 
-Batches::~Batches() { Stop(); }
+void Batches::RemoveOutput(const std::string& id) const {
+  for (const char* ending : kOutputEndings) {
+    std::error_code ignored;
+    fs::remove(OutputOf(id).string() + ending, ignored);
+  }
+}
 
 void Batches::Start() {
   thread_ = std::thread([this] { Work(); });
@@ -104,7 +132,7 @@ void Batches::Start() {
 void Batches::StopSoon() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
-  calls_.Cancel();
+  if (running_ != nullptr) running_->CancelCalls();
   changed_.notify_all();
 }
 
@@ -124,7 +152,7 @@ void Batches::Work() {
       waiting_.pop_front();
     }
     try {
-      BatchRun(context_, files_, *this, id).Run();
+      RunNext(id);
     } catch (const ApiError& error) {
       Fail(id, error.what());
     } catch (const std::exception&) {  // messages about files contain paths of this machine
@@ -133,7 +161,33 @@ void Batches::Work() {
   }
 }
 
+void Batches::RunNext(const std::string& id) {
+  std::string tenant;
+  {
+    const std::lock_guard lock(mutex_);
+    tenant = batches_.at(id).value("tenant", "");
+  }
+  BatchRun run(context_, files_, *this, tenant, id);
+  struct Running {
+    Running(Batches& batches, BatchRun* run) : batches(batches) { Set(run); }
+    ~Running() { Set(nullptr); }
+    void Set(BatchRun* run) const {
+      const std::lock_guard lock(batches.mutex_);
+      batches.running_ = run;
+    }
+    Batches& batches;
+  };
+  const Running running(*this, &run);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto left = left_.extract(id);
+    if (!left.empty()) files_.Count(tenant, -left.mapped(), /*anyway=*/true);  // the run has it now
+  }
+  run.Run();
+}
+
 void Batches::Fail(const std::string& id, const std::string& message) {
+  RemoveOutput(id);
   const std::lock_guard lock(mutex_);
   OrderedJson batch = batches_.at(id);
   batch["status"] = "failed";
@@ -183,12 +237,27 @@ void Batches::Save(const OrderedJson& batch) {
   batches_[id] = batch;
 }
 
-OrderedJson Batches::Known(const std::string& tenant, const std::string& id) const {
+const OrderedJson& Batches::Known(const std::string& tenant, const std::string& id) const {
   const auto found = batches_.find(id);
   if (found == batches_.end() || found->second.value("tenant", "") != tenant) {
     throw ApiError(404, "there is no such batch", "batch_id", "batch_not_found");
   }
   return found->second;
+}
+
+// A batch may leave two files, of answers and of errors.
+void Batches::CheckRoom(const std::string& tenant, std::int64_t cost) const {
+  std::int64_t known = 0, known_bytes = cost, to_come = 2;
+  for (const auto& [id, batch] : batches_) {
+    if (batch.value("tenant", "") != tenant) continue;
+    ++known;
+    known_bytes += CostOf(batch);
+    if (!IsOver(batch)) to_come += 2;
+  }
+  if (known >= kMostBatches || known_bytes > kMostKnownBytes) {
+    throw ApiError(413, "you have too many batches; delete some", "", "storage_full");
+  }
+  files_.CheckCount(tenant, to_come);
 }
 
 std::string Batches::Create(const HttpRequest& request) {
@@ -220,18 +289,15 @@ std::string Batches::Create(const HttpRequest& request) {
   batch["metadata"] = std::move(metadata);
   batch["tenant"] = request.tenant;
   batch["scope"] = request.scope;
+  const std::int64_t cost = MeasuredCost(batch);
+  batch["cost"] = cost;
   const std::lock_guard lock(mutex_);
-  const std::int64_t there = std::ranges::count_if(batches_, [&](const auto& known) {
-    return known.second.value("tenant", "") == request.tenant;
-  });
-  if (there >= kMostBatches) {
-    throw ApiError(413, "you have too many batches; delete some", "", "storage_full");
-  }
-  files_.Count(request.tenant, CostOfFile(0), /*anyway=*/false);
+  CheckRoom(request.tenant, cost);
+  files_.Count(request.tenant, cost, /*anyway=*/false);
   try {
     Save(batch);
   } catch (const Error&) {
-    files_.Count(request.tenant, -CostOfFile(0), /*anyway=*/true);
+    files_.Count(request.tenant, -cost, /*anyway=*/true);
     throw ApiError(503, "the server cannot write to its disk now", "", "disk_full");
   }
   waiting_.push_back(batch.at("id").get<std::string>());
@@ -245,41 +311,30 @@ std::string Batches::Describe(const std::string& tenant, const std::string& id) 
 }
 
 std::string Batches::List(const HttpRequest& request) {
-  std::vector<OrderedJson> found;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [id, batch] : batches_) {
-      if (batch.value("tenant", "") == request.tenant) found.push_back(PublicBatch(batch));
+  // Lists are of ids; only what is on the page is copied, and counted before.
+  std::vector<ListedPlace> places;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, batch] : batches_) {
+    if (batch.value("tenant", "") == request.tenant) {
+      places.push_back({batch.value("created_at", 0ll), id});
     }
   }
-  std::ranges::sort(found, std::ranges::greater(), [](const OrderedJson& batch) {
-    return std::pair(batch.value("created_at", 0ll), batch.value("id", ""));
-  });
-  // A page of them: after=ID, limit=N.
-  const std::string after = request.query_value("after");
-  const std::string limit_text = request.query_value("limit");
-  size_t limit = 20;
-  if (!limit_text.empty()) {
-    limit = static_cast<size_t>(std::clamp(std::atoi(limit_text.c_str()), 1, 100));
+  const ListPage page = PageOf(request, std::move(places), {.usual = 20, .most = 100});
+  std::string list = R"({"object":"list","data":[)";
+  const char* separator = "";
+  for (const std::string& id : page.ids) {
+    const OrderedJson& batch = batches_.at(id);
+    ChargeBudget(3 * static_cast<size_t>(CostOf(batch)));  // a copy, its text, the reply
+    list += separator + DumpJson(PublicBatch(batch));
+    separator = ",";
   }
-  if (!after.empty()) {
-    const auto place = std::ranges::find(
-        found, after, [](const OrderedJson& batch) { return batch.value("id", ""); });
-    found.erase(found.begin(), place == found.end() ? place : place + 1);
-  }
-  const bool more = found.size() > limit;
-  if (more) found.resize(limit);
-  OrderedJson list = {{"object", "list"}, {"data", found}};
-  list["first_id"] = found.empty() ? OrderedJson() : found.front().at("id");
-  list["last_id"] = found.empty() ? OrderedJson() : found.back().at("id");
-  list["has_more"] = more;
-  return DumpJson(list);
+  return list + page.Ending();
 }
 
 std::string Batches::Cancel(const std::string& tenant, const std::string& id) {
   const std::lock_guard lock(mutex_);
   OrderedJson batch = Known(tenant, id);
-  if (!IsOver(batch)) {
+  if (!IsOver(batch) && !cancelled_.contains(id)) {
     batch["status"] = "cancelling";
     batch["cancelling_at"] = SecondsNow();
     try {
@@ -288,7 +343,7 @@ std::string Batches::Cancel(const std::string& tenant, const std::string& id) {
       batches_[id] = batch;
     }
     cancelled_.insert(id);
-    calls_.Cancel();  // those of another batch are asked again
+    if (running_ != nullptr && running_->id() == id) running_->CancelCalls();
     changed_.notify_all();
   }
   return DumpJson(PublicBatch(std::move(batch)));
@@ -296,14 +351,16 @@ std::string Batches::Cancel(const std::string& tenant, const std::string& id) {
 
 std::string Batches::Delete(const std::string& tenant, const std::string& id) {
   const std::lock_guard lock(mutex_);
-  if (!IsOver(Known(tenant, id))) {
+  const OrderedJson& batch = Known(tenant, id);
+  if (!IsOver(batch)) {
     throw ApiError(409, "the batch is not over; cancel it first", "batch_id", "batch_not_over");
   }
+  const std::int64_t cost = CostOf(batch);
   batches_.erase(id);
   cancelled_.erase(id);
   std::error_code ignored;
   fs::remove(directory_ / (id + ".json"), ignored);
-  files_.Count(tenant, -CostOfFile(0), /*anyway=*/true);
+  files_.Count(tenant, -cost, /*anyway=*/true);
   return DumpJson(OrderedJson{{"id", id}, {"object", "batch"}, {"deleted", true}});
 }
 

@@ -19,31 +19,10 @@
 #include "serve/batches/file_store.h"
 #include "serve/http/http.h"
 #include "serve/request/context.h"
-#include "serve/request/engine_call.h"
 
 namespace banyan {
 
-// Engine calls of batches that are under way. Thread-safe.
-class RunningCalls {
- public:
-  // Lists the call while the entry lives.
-  class Entry {
-   public:
-    Entry(RunningCalls& calls, EngineCall& call);
-    ~Entry();
-    Entry(const Entry&) = delete;
-    Entry& operator=(const Entry&) = delete;
-
-   private:
-    RunningCalls& calls_;
-    EngineCall& call_;
-  };
-  void Cancel();  // all of them
-
- private:
-  std::mutex mutex_;
-  std::set<EngineCall*> calls_;
-};
+class BatchRun;
 
 class Batches {
  public:
@@ -75,22 +54,27 @@ class Batches {
   // False: the server stops.
   bool Sleep(std::chrono::milliseconds time);
   std::filesystem::path OutputOf(const std::string& id) const;
-  RunningCalls& calls() { return calls_; }
 
  private:
+  void ReadFolder();
   void Work();  // the thread
+  void RunNext(const std::string& id);
   void Fail(const std::string& id, const std::string& message);
-  OrderedJson Known(const std::string& tenant, const std::string& id) const;  // REQUIRES: mutex_
+  void RemoveOutput(const std::string& id) const;  // with its journal and whatever is beside it
+  const OrderedJson& Known(const std::string& tenant,
+                           const std::string& id) const;               // REQUIRES: mutex_
+  void CheckRoom(const std::string& tenant, std::int64_t cost) const;  // REQUIRES: mutex_
   void Save(const OrderedJson& batch);  // REQUIRES: mutex_. Throws kIo, and nothing has changed.
 
   ServeContext& context_;
   FileStore& files_;
   const std::filesystem::path directory_;
-  RunningCalls calls_;
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<std::string, OrderedJson> batches_;
   std::deque<std::string> waiting_;
+  std::map<std::string, std::int64_t> left_;  // bytes on the disk of batches that wait
+  BatchRun* running_ = nullptr;
   std::set<std::string> cancelled_;  // those that were asked to end
   bool stopping_ = false;
   std::thread thread_;

@@ -2,11 +2,13 @@
 #include "serve/batches/file_store.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -17,6 +19,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/work_budget.h"
 #include "serve/batches/multipart.h"
 #include "serve/request/api_error.h"
 #include "serve/request/context.h"
@@ -116,8 +119,18 @@ std::int64_t FileStore::used(const std::string& tenant) const {
 }
 
 std::int64_t FileStore::FilesOf(const std::string& tenant) const {
-  return std::ranges::count_if(
-      files_, [&](const auto& known) { return known.second.json.value("tenant", "") == tenant; });
+  const auto written = being_written_.find(tenant);
+  return (written == being_written_.end() ? 0 : written->second) +
+         std::ranges::count_if(files_, [&](const auto& known) {
+           return known.second.json.value("tenant", "") == tenant;
+         });
+}
+
+void FileStore::CheckCount(const std::string& tenant, std::int64_t more) const {
+  const std::lock_guard lock(mutex_);
+  if (FilesOf(tenant) + more > most_files_) {
+    throw ApiError(413, "you have too many files; delete some", "", "storage_full");
+  }
 }
 
 // The room is taken before anything is written, so that two uploads cannot take the same.
@@ -132,11 +145,9 @@ std::string FileStore::Keep(const Entry& entry, std::string_view bytes) {
     const std::lock_guard lock(mutex_);
     --being_written_[entry.tenant];
   };
+  CheckCount(entry.tenant, 1);
   {
     const std::lock_guard lock(mutex_);
-    if (FilesOf(entry.tenant) + being_written_[entry.tenant] >= most_files_) {
-      throw ApiError(413, "you have too many files; delete some", "", "storage_full");
-    }
     CountLocked(entry.tenant, cost, /*anyway=*/false);
     ++being_written_[entry.tenant];
   }
@@ -230,20 +241,50 @@ void FileStore::Send(const std::string& tenant, const std::string& id, HttpReply
 
 std::string FileStore::List(const HttpRequest& request) const {
   const std::string purpose = request.query_value("purpose");
-  std::vector<OrderedJson> found;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [id, known] : files_) {
-      if (known.json.value("tenant", "") != request.tenant) continue;
-      if (purpose.empty() || known.json.value("purpose", "") == purpose) {
-        found.push_back(PublicFile(known.json));
-      }
+  std::vector<ListedPlace> places;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, known] : files_) {
+    if (known.json.value("tenant", "") != request.tenant) continue;
+    if (purpose.empty() || known.json.value("purpose", "") == purpose) {
+      places.push_back({known.json.value("created_at", 0ll), id});
     }
   }
-  std::ranges::sort(found, std::ranges::greater(),
-                    [](const OrderedJson& file) { return file.value("created_at", 0ll); });
-  OrderedJson list = {{"object", "list"}, {"data", found}, {"has_more", false}};
-  return DumpJson(list);
+  const ListPage page = PageOf(request, std::move(places), {.usual = 10'000, .most = 10'000});
+  std::string list = R"({"object":"list","data":[)";
+  const char* separator = "";
+  for (const std::string& id : page.ids) {
+    const std::string text = DumpJson(PublicFile(files_.at(id).json));
+    ChargeBudget(2 * text.size());  // here and in the reply
+    list += separator + text;
+    separator = ",";
+  }
+  return list + page.Ending();
+}
+
+ListPage PageOf(const HttpRequest& request, std::vector<ListedPlace> all,
+                const ListLimits& limits) {
+  std::ranges::sort(all, std::ranges::greater());
+  auto first = all.begin();
+  if (const std::string after = request.query_value("after"); !after.empty()) {
+    first = std::ranges::find(all, after, &ListedPlace::id);
+    if (first != all.end()) ++first;
+  }
+  const std::string wanted = request.query_value("limit");
+  const int limit =
+      wanted.empty() ? limits.usual : std::clamp(std::atoi(wanted.c_str()), 1, limits.most);
+  ListPage page;
+  for (; first != all.end() && page.ids.size() < static_cast<size_t>(limit); ++first) {
+    page.ids.push_back(std::move(first->id));
+  }
+  page.more = first != all.end();
+  return page;
+}
+
+std::string ListPage::Ending() const {
+  const auto id = [&](const std::string* one) { return one ? OrderedJson(*one) : OrderedJson(); };
+  return fmt::format(R"(],"first_id":{},"last_id":{},"has_more":{}}})",
+                     id(ids.empty() ? nullptr : &ids.front()).dump(),
+                     id(ids.empty() ? nullptr : &ids.back()).dump(), more);
 }
 
 std::string FileStore::Delete(const std::string& tenant, const std::string& id) {

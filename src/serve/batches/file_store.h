@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "serve/http/http.h"
@@ -48,6 +49,8 @@ class FileStore {
   // What else is on the disk for a tenant came or went. Throws ApiError 413 when it is too much;
   // `anyway`: never.
   void Count(const std::string& tenant, std::int64_t bytes, bool anyway);
+  // Throws ApiError 413 when the tenant cannot have so many more files.
+  void CheckCount(const std::string& tenant, std::int64_t more) const;
   std::int64_t used(const std::string& tenant) const;
 
  private:
@@ -56,8 +59,9 @@ class FileStore {
     std::int64_t cost = 0;  // bytes on the disk
   };
   void ReadFolder();
-  Known Find(const std::string& tenant, const std::string& id) const;            // REQUIRES: mutex_
-  std::int64_t FilesOf(const std::string& tenant) const;                         // REQUIRES: mutex_
+  Known Find(const std::string& tenant, const std::string& id) const;  // REQUIRES: mutex_
+  // With those that are being written. REQUIRES: mutex_
+  std::int64_t FilesOf(const std::string& tenant) const;
   void CountLocked(const std::string& tenant, std::int64_t bytes, bool anyway);  // REQUIRES: mutex_
   // Enters a file that is in its place.
   void Enter(const std::string& id, nlohmann::ordered_json json, std::int64_t cost);
@@ -70,6 +74,22 @@ class FileStore {
   std::map<std::string, std::int64_t> used_;           // bytes by tenant
   std::map<std::string, std::int64_t> being_written_;  // files by tenant, not in files_ yet
 };
+
+// One page of a list, latest first: ?after=ID&limit=N.
+struct ListPage {
+  std::vector<std::string> ids;
+  bool more = false;
+  std::string Ending() const;  // of {"object":"list","data":[…: `],"first_id":…}`
+};
+struct ListedPlace {
+  std::int64_t created = 0;
+  std::string id;
+  auto operator<=>(const ListedPlace&) const = default;
+};
+struct ListLimits {
+  int usual, most;
+};
+ListPage PageOf(const HttpRequest& request, std::vector<ListedPlace> all, const ListLimits& limits);
 
 // Writes all or nothing, synced to disk and readable by the owner only. Throws kIo.
 void WriteWholeFile(const std::filesystem::path& path, std::string_view bytes);

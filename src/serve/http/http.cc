@@ -107,14 +107,23 @@ void WorkerPool::Work() {
   }
 }
 
-bool BodyMemory::Take(size_t bytes) {
-  std::atomic<std::int64_t>& taken = server_.counts.bodies_bytes;
-  const auto most = static_cast<std::int64_t>(server_.limits.max_bodies_bytes);
+std::uint64_t HttpServer::State::NewRequestNumber() {
+  constexpr int kMoreThanADoubleHas = 11;  // logs are JSON
+  return (std::uint64_t{random()} << 32 | random()) >> kMoreThanADoubleHas;
+}
+
+bool HttpServer::State::TakeRoom(size_t bytes) {
+  const auto most = static_cast<std::int64_t>(limits.max_bodies_bytes);
   const auto more = static_cast<std::int64_t>(bytes);
-  std::int64_t now = taken.load();
+  std::int64_t now = counts.bodies_bytes.load();
   do {
     if (more > most - now) return false;
-  } while (!taken.compare_exchange_weak(now, now + more));
+  } while (!counts.bodies_bytes.compare_exchange_weak(now, now + more));
+  return true;
+}
+
+bool BodyMemory::Take(size_t bytes) {
+  if (!server_.TakeRoom(bytes)) return false;
   taken_ += bytes;
   return true;
 }
@@ -198,6 +207,10 @@ HttpServer::~HttpServer() { state_->over = true; }
 
 int HttpServer::port() const { return state_->acceptor.local_endpoint().port(); }
 const HttpCounts& HttpServer::counts() const { return state_->counts; }
+bool HttpServer::TakeRoom(size_t bytes) { return state_->TakeRoom(bytes); }
+void HttpServer::GiveBackRoom(size_t bytes) {
+  state_->counts.bodies_bytes -= static_cast<std::int64_t>(bytes);
+}
 
 void HttpServer::Run() {
   state_->Accept();

@@ -28,7 +28,7 @@ struct HttpRequest {
   size_t body_bytes = 0;                          // of the body, also where it is with a worker
   std::string peer;                               // the client's address
   std::chrono::steady_clock::time_point began{};  // its first byte came
-  std::uint64_t number = 0;
+  std::uint64_t number = 0;                       // random
   std::string tenant;        // who asks: a name from the key file, never the key
   std::uint64_t scope = 0;   // what the tenant shares caches within
   std::string allow_origin;  // for Access-Control-Allow-Origin; empty: no such header
@@ -109,6 +109,10 @@ class HttpServer {
 
   int port() const;  // the one that was given, or that the system chose for 0
   const HttpCounts& counts() const;
+  // Counts memory of work that no connection asks for (batches) with that of requests; false: there
+  // is no room in HttpLimits::max_bodies_bytes. Who took it gives it back.
+  bool TakeRoom(size_t bytes);
+  void GiveBackRoom(size_t bytes);
   // Serves until Stop. REQUIRES: called once.
   void Run();
   // No new connections and requests; returns at once. Run ends when the last reply has.

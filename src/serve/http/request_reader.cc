@@ -85,7 +85,7 @@ void RequestReader::RefuseAfter(ErrorCode error) {
 }
 
 void RequestReader::OnHead(ErrorCode error) {
-  request_.number = server_.next_request++;
+  request_.number = server_.NewRequestNumber();
   http10_ = false;
   keep_alive_ = false;
   if (error) return RefuseAfter(error);

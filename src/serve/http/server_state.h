@@ -13,6 +13,7 @@
 #include <list>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -52,6 +53,9 @@ struct HttpServer::State {
   void Accept();
   void Add(boost::asio::ip::tcp::socket socket);
   void CloseIdle();
+  bool TakeRoom(size_t bytes);  // from any thread
+  // Random: a count would tell one client of the others'. For the socket thread.
+  std::uint64_t NewRequestNumber();
 
   boost::asio::io_context io{1};
   std::optional<IoWorkGuard> busy;
@@ -63,7 +67,7 @@ struct HttpServer::State {
   // For the socket thread alone.
   std::list<HttpConnection*> all;
   std::list<HttpConnection*> waiting;  // for a complete request, longest first
-  std::uint64_t next_request = 1;
+  std::random_device random;
   bool draining = false;
   bool over = false;  // the lists above are about to be destroyed
 

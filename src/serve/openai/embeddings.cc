@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/work_budget.h"
 #include "serve/request/api_error.h"
 #include "serve/request/parameters.h"
 
@@ -77,6 +78,9 @@ std::string Embeddings(ServeContext& context, std::string_view body) {
     texts.push_back(TokensOf(*encoder, one));
     tokens += static_cast<std::int64_t>(texts.back().size());
   }
+  // A number is four bytes, then a value of the reply, then some ten characters of it.
+  constexpr size_t kBytesOfNumber = 48;
+  ChargeBudget(texts.size() * static_cast<size_t>(encoder->dimensions()) * kBytesOfNumber);
   EmbedOptions options;
   options.sparse = options.colbert = false;
   const std::vector<Embedding> embeddings = encoder->Embed(texts, options);

@@ -1,4 +1,5 @@
-// Recently used constraints, compiled. Thread-safe.
+// Recently used constraints, compiled: a number and a memory of each scope at most. Their texts are
+// not kept. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "banyan/constrain.h"
 #include "banyan/model.h"
+#include "base/hash.h"
 
 namespace banyan {
 
@@ -25,20 +27,25 @@ class ConstraintCache {
   std::shared_ptr<const Constraint> OfRegex(std::uint64_t scope, const std::string& pattern,
                                             const std::string& param);
   std::shared_ptr<const TokenTrie> Trie();
+  // Memory of the constraints that are kept for a scope, at most.
+  size_t BytesOf(std::uint64_t scope);
+
+  static constexpr size_t kMostBytes = std::size_t{64} << 20;  // of a scope
 
  private:
-  using Kept = std::list<std::pair<std::string, std::shared_ptr<const Constraint>>>;
+  using Kept = std::list<std::pair<Digest, std::shared_ptr<const Constraint>>>;  // latest first
+  enum class Kind { kRegex, kSchema };
 
-  // `key` begins with the kind: 'r' or 's'.
-  std::shared_ptr<const Constraint> Get(std::uint64_t scope, const std::string& key,
+  std::shared_ptr<const Constraint> Get(std::uint64_t scope, Kind kind, const std::string& source,
                                         const std::string& param);
-  std::shared_ptr<const Constraint> Find(std::uint64_t scope, const std::string& key);
+  std::shared_ptr<const Constraint> Find(std::uint64_t scope, const Digest& key);
+  size_t SumOf(const Kept& kept) const;
 
   const std::shared_ptr<const Model> model_;
   std::once_flag trie_made_;
   std::shared_ptr<const TokenTrie> trie_;
   std::mutex mutex_;                      // guards what follows
-  std::map<std::uint64_t, Kept> recent_;  // by scope, latest first
+  std::map<std::uint64_t, Kept> recent_;  // by scope
 };
 
 }  // namespace banyan

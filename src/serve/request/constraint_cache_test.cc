@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <chrono>
 #include <future>
@@ -31,6 +32,23 @@ TEST(ConstraintCache, ScopesShareNothing) {
   for (int i = 0; i < 100; ++i) Cache().OfRegex(2, "a{" + std::to_string(i + 1) + "}", "p");
   EXPECT_EQ(Cache().OfSchema(1, schema, "p"), first);  // another's many put nothing of it out
   EXPECT_THROW(Cache().OfRegex(1, "(", "p"), ApiError);
+}
+
+// What is kept has a limit in bytes, whatever the texts say.
+TEST(ConstraintCache, KeepsNoMoreThanItsLimit) {
+  constexpr std::uint64_t kScope = 40;
+  const auto small = Cache().OfRegex(kScope, "[a-z]+", "p");
+  const size_t before = Cache().BytesOf(kScope);
+  EXPECT_GT(before, 0u);
+  const std::string long_words(1 << 20, 'x');
+  Cache().OfSchema(kScope, R"({"type":"boolean","description":")" + long_words + "\"}", "p");
+  EXPECT_LT(Cache().BytesOf(kScope), before + (64u << 10));
+  for (int i = 0; i < 6; ++i) {
+    const auto large = Cache().OfRegex(kScope, fmt::format("[a-z0-9 ]{{{}}}", 20'000 + i), "p");
+    EXPECT_GT(large->states(), 20'000u);
+    EXPECT_LE(Cache().BytesOf(kScope), ConstraintCache::kMostBytes);
+  }
+  EXPECT_NE(Cache().OfRegex(kScope, "[a-z]+", "p"), small);  // it had to go
 }
 
 TEST(ConstraintCache, NobodyWaitsForAnothersCompilation) {

@@ -1,7 +1,9 @@
 // What all requests of a server have in common.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -12,6 +14,13 @@
 #include "serve/request/metrics.h"
 
 namespace banyan {
+
+// Memory that requests and batches share: HttpLimits::max_bodies_bytes.
+struct SharedRoom {
+  std::function<bool(size_t)> take;  // false: there is none now
+  std::function<void(size_t)> give_back;
+  size_t most = 0;
+};
 
 struct ServeContext {
   ServeContext(std::shared_ptr<Model> model, const EngineOptions& engine_options,
@@ -28,6 +37,7 @@ struct ServeContext {
   Engine engine;
   Metrics metrics;
   ConstraintCache constraints;
+  SharedRoom room;  // set before anything runs
 };
 
 // The prefix and 24 random hex digits.
