@@ -70,6 +70,13 @@ def planted_document(tokens: int, questions: int, seed: int = 1) -> dict:
 
 ANIMALS = "otter badger heron lynx mole raven stoat toad weasel wren hare newt".split()
 PARTS = "tail nose collar saddle blanket ribbon bell cap coat scarf".split()
+WORDINGS = (  # every fact is asked for by the first before any is by the second
+    "What colour is the {part} of the {animal} named {name}?",
+    "Which colour does the {part} of the {animal} named {name} have?",
+    "What is the colour of the {part} that the {animal} named {name} has?",
+    "The {animal} named {name} has a {part} of which colour?",
+    "Of which colour is the {part} of {name}, the {animal}?",
+)
 COLOURS = "red blue green yellow white black brown grey purple orange pink silver".split()
 
 
@@ -97,17 +104,17 @@ def planted_in_book(book: str, tokens: int, questions: int, seed: int = 1) -> di
         sentences.append(" ".join(sentence.split()))
     for sentence in planted:
         sentences.insert(rng.randrange(len(sentences) + 1), sentence)
-    asked = []
-    known, unknown = list(facts), [(rng.choice(ANIMALS), name, rng.choice(PARTS)) for name in strangers]
-    rng.shuffle(known)
+    known = [(wording, fact) for wording in WORDINGS for fact in rng.sample(facts, len(facts))]
+    unknown = [(WORDINGS[0], (rng.choice(ANIMALS), name, rng.choice(PARTS))) for name in strangers]
+    asked: list[dict] = []
     while len(asked) < questions:
         pool = unknown if len(asked) % UNKNOWN == UNKNOWN - 1 else known
         if not pool:
             raise ValueError(
                 f"a document of {tokens} tokens has no {questions} different questions: {len(asked)} were found"
             )
-        animal, name, part, *colour = pool.pop()
-        question = f"What colour is the {part} of the {animal} named {name}?"
+        wording, (animal, name, part, *colour) = pool.pop(0)
+        question = wording.format(animal=animal, name=name, part=part)
         asked.append(dict(id=f"q{len(asked)}", question=question, answers=colour))
     return dict(id=f"book-{tokens}", context=" ".join(sentences), questions=asked)
 

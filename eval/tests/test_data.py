@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import tempfile
 import unittest
 from pathlib import Path
@@ -108,10 +109,12 @@ class Planted(unittest.TestCase):
         self.assertLessEqual(len(Tokenizer.load(TOKENIZER).encode(many["context"])), 600 * 1.05)
         self.assertEqual([bool(q["answers"]) for q in many["questions"]], [n % 5 != 4 for n in range(10)])
         for q in many["questions"]:
-            name = q["question"].rsplit(" ", 1)[1].rstrip("?")
+            name = re.search(r"named ([A-Z][a-z]+)", q["question"])[1]
             self.assertEqual(f"named {name} has" in many["context"], bool(q["answers"]))
             for colour in q["answers"]:
                 self.assertRegex(many["context"], f"named {name} has a [a-z]+ that is {colour}[.]")
+        all_wordings = planted_in_book(book, 600, 80)["questions"]  # more than there are facts
+        self.assertEqual(len({q["question"] for q in all_wordings}), 80)
         with self.assertRaisesRegex(ValueError, "no 1000 different"):
             planted_in_book(book, 600, 1000)
 
