@@ -127,7 +127,7 @@ ROWS: Mapping[str, Tuple[Row, ...]] = {
         ("Input", "encoding", None,
          "Encoding of the input, such as latin-1, windows-1252 or UTF-16 (default: UTF-8)"),
         ("Input", "strict", False,
-         "Stop at a file or row that cannot be read (default: it becomes an error row, and the job continues)"),
+         "Stop at a file that cannot be read or a row that cannot be answered (default: it becomes an error row, and the job continues)"),
         ("Input", "limit", None, "Only the first N records of the input"),
         ("Input", "shard", None, "i/n: every n-th document, starting with the i-th"),
         ("Input", "max_errors", None, "Stop after more error rows than this (default: never)"),

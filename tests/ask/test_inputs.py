@@ -135,7 +135,8 @@ class StandardInput(AskTest):
         self.assertNotIn("<p>", prompt)
 
     def test_json(self):
-        self.assertEqual([row["id"] for row in self.only('[{"id": 7, "context": "a, ] b"}, {"context": "c"}]')], [7, 2])
+        self.assertEqual([row["id"] for row in self.only('[{"id": 7, "context": "a, ] b"}, {"context": "c"}]')],
+                         [7, "standard input:2"])
         self.assertEqual([row["id"] for row in self.only('{\n  "id": "x",\n  "context": "a"\n}\n')], ["x"])
         self.assertEqual([row["id"] for row in self.only('{"id":1,"context":"a"}\n{"id":2,"context":"b"}\n')], [1, 2])
 

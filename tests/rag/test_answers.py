@@ -138,7 +138,8 @@ class Answers(RagTest):
                {"id": "many", "question": "Why?", "documents": ["x"] * 400}]
         rows = self.rag(self.write("in.jsonl", [good, *bad, "text", dict(good, id="last")]), code=1)
         self.assertEqual([row.get("id") for row in rows],
-                         [good["id"], "no question", "none", "empty", "odd", "blank", 7, "half", "long", "many", None, "last"])
+                         [good["id"], "no question", "none", "empty", "odd", "blank", f"{self.path('in.jsonl')}:7", "half", "long",
+                          "many", None, "last"])
         for row in rows[1:-1]:
             self.assertIn("in.jsonl, line", row["error"]["message"])
         self.assertEqual(rows[-1]["answer"], good["answers"][0])

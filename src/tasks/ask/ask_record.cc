@@ -129,6 +129,12 @@ std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string&
   return questions;
 }
 
+bool IsAskField(const std::string& name) {
+  static const std::set<std::string> fields = {
+      "id", "context", "instruction", "questions", "question", "question_id", "choices"};
+  return fields.contains(name);
+}
+
 AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common) {
   AskRecord record;
   record.id = IdOf(row);
@@ -160,10 +166,8 @@ AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common)
           "expected questions, found none (the field 'questions', -q TEXT, or --questions FILE)");
   }
   NumberQuestions(record.questions);
-  const std::set<std::string> known = {"id",       "context",     "instruction", "questions",
-                                       "question", "question_id", "choices"};
   for (const auto& [name, value] : row.items()) {
-    if (!known.contains(name)) record.carried[name] = value;
+    if (!IsAskField(name)) record.carried[name] = value;
   }
   return record;
 }

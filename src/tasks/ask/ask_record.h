@@ -33,6 +33,9 @@ std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string&
 // has; and a problem to those whose own id comes twice.
 void NumberQuestions(std::vector<AskQuestion>& questions);
 
+// A field that a record is read from; all others are carried.
+bool IsAskField(const std::string& name);
+
 // Throws kInput when the row is no record: `id`, `context` or questions are missing or wrong. A bad
 // question has its own problem; the others are asked. `common` comes before the record's own
 // questions, so it has the same numbers in every record whose own ids do not take them.

@@ -8,7 +8,9 @@
 #include <span>
 #include <utility>
 
+#include "tasks/ask/ask_record.h"
 #include "tasks/job/task.h"
+#include "tasks/output/carried_fields.h"
 #include "tasks/output/row_format.h"
 
 namespace banyan {
@@ -45,7 +47,7 @@ const char* CalibrationName(ChoiceScore score) {
 }  // namespace
 
 OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& question,
-                      const RowProblem& problem, const RowPlace& place) {
+                      const RowProblem& problem, const RowPlace& place, const Json& carried) {
   OutputRow row;
   row.error = true;
   row.fields["id"] = id;
@@ -53,6 +55,7 @@ OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& quest
   if (!question.is_null()) row.fields["question"] = question;
   row.fields["error"] = ErrorAt(place, problem);
   row.identity = DumpJson(Json::array({id, question_id, "error", ErrorKindName(problem.kind)}));
+  CarriedNames("ask").Add(carried, IsAskField, row.fields);
   return row;
 }
 
@@ -147,15 +150,9 @@ OutputRow AskRowWriter::Row(size_t question, const AskedQuestion& asked) const {
     for (const auto& sample : row.fields["samples"]) identity.push_back(sample["answer"]);
   }
   row.identity = DumpJson(identity);
-  // The input's other fields; one that is named like ours keeps its value under another name.
-  const OrderedJson ours = row.fields;
-  for (const Json* fields : std::initializer_list<const Json*>{&wanted.carried, &record_.carried}) {
-    for (const auto& [name, value] : fields->items()) {
-      const bool taken = ours.contains(name) || name == "error";
-      const std::string free_name = taken ? "input_" + name : name;
-      if (!row.fields.contains(free_name)) row.fields[free_name] = value;
-    }
-  }
+  static const CarriedNames names("ask");
+  names.Add(wanted.carried, nullptr, row.fields);
+  names.Add(record_.carried, nullptr, row.fields);
   return row;
 }
 

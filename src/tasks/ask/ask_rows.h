@@ -11,8 +11,9 @@
 
 namespace banyan {
 
+// `carried`: the input's other fields.
 OutputRow AskErrorRow(const Json& id, const Json& question_id, const Json& question,
-                      const RowProblem& problem, const RowPlace& place);
+                      const RowProblem& problem, const RowPlace& place, const Json& carried);
 
 // Which choice of a question the model finds most likely, and how likely each is.
 class ChoiceScorer {

@@ -210,7 +210,7 @@ OutputRow AskTask::ErrorRow(const InputRow& row, const RowProblem& problem) cons
   if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
     id = nullptr;
   }
-  return AskErrorRow(id, question_id, question, problem, {row.file, row.line});
+  return AskErrorRow(id, question_id, question, problem, {row.file, row.line}, row.value);
 }
 
 std::vector<std::vector<std::string>> NeededColumns(const AskOptions& ask) {

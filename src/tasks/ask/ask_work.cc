@@ -79,7 +79,7 @@ OutputRow AskWork::Row(size_t question) {
   if (!asked_[question].problem) return row;
   const AskQuestion& asked = record_.questions[question];
   return AskErrorRow(record_.id, asked.id, asked.question.empty() ? Json() : Json(asked.question),
-                     *asked_[question].problem, place_);
+                     *asked_[question].problem, place_, record_.carried);
 }
 
 bool AskWork::IsPlain(std::uint64_t tag) const {

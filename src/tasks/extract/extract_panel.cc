@@ -192,7 +192,7 @@ OutputRow ExtractPanel::Row(size_t) {
     facts.parts += reader.work->parts();
     facts.cut_bytes += reader.work->cut_bytes(0);
   }
-  if (problem_) return ErrorRowOf(record_, *problem_);
+  if (problem_) return ErrorRowOf(settings_, record_, *problem_);
   if (facts.parts <= readers_.size()) facts.parts = 0;  // none of them was divided
   std::vector<ExtractedValue> values = Values();
   for (ExtractedValue& value : values) value.DropBelow(settings_.options.min_confidence);

@@ -21,6 +21,16 @@ using OrderedJson = nlohmann::ordered_json;
 // tuning, 2 of 2 above it were right and 3 of 20 below.
 constexpr double kLeastSecondConfidence = 0.2;
 
+// Without the input's other fields.
+OutputRow ErrorAlone(const ExtractRecord& record, const RowProblem& problem) {
+  OutputRow row;
+  row.fields["id"] = record.id;
+  row.fields["error"] = {{"kind", ErrorKindName(problem.kind)}, {"message", problem.message}};
+  row.error = true;
+  row.identity = DumpJson(row.fields);
+  return row;
+}
+
 // A probability does not mean more than four digits.
 OrderedJson RoundedConfidence(double value) {
   if (!std::isfinite(value)) return nullptr;
@@ -216,12 +226,10 @@ std::vector<ExtractedValue> ValuesWithoutText(const CategoryPlan& plan) {
   return values;
 }
 
-OutputRow ErrorRowOf(const ExtractRecord& record, const RowProblem& problem) {
-  OutputRow row;
-  row.fields["id"] = record.id;
-  row.fields["error"] = {{"kind", ErrorKindName(problem.kind)}, {"message", problem.message}};
-  row.error = true;
-  row.identity = DumpJson(row.fields);
+OutputRow ErrorRowOf(const ExtractSettings& settings, const ExtractRecord& record,
+                     const RowProblem& problem) {
+  OutputRow row = ErrorAlone(record, problem);
+  settings.names.Add(record.carried, nullptr, row.fields);
   return row;
 }
 
@@ -230,7 +238,7 @@ OutputRow RowOfValues(const ExtractSettings& settings, const ExtractRecord& reco
   const ExtractCategory& category = *record.plan->category;
   const std::string missing = MissingValue(values);
   OutputRow row;
-  if (!missing.empty()) row = ErrorRowOf(record, {ErrorKind::kInput, missing});
+  if (!missing.empty()) row = ErrorAlone(record, {ErrorKind::kInput, missing});
   row.fields["id"] = record.id;
   if (!category.name.empty()) row.fields["category"] = category.name;
   OrderedJson assembled = AssembleValues(category, values);
@@ -255,9 +263,7 @@ OutputRow RowOfValues(const ExtractSettings& settings, const ExtractRecord& reco
   if (facts.parts > 1) row.fields["parts"] = facts.parts;
   if (facts.stacked > 0) row.fields["stacked"] = facts.stacked;
   if (facts.cut_bytes > 0) row.fields["cut_bytes"] = facts.cut_bytes;
-  for (const auto& [name, value] : record.carried) {
-    if (!row.fields.contains(name)) row.fields[name] = value;
-  }
+  settings.names.Add(record.carried, nullptr, row.fields);
   return row;
 }
 

@@ -26,6 +26,7 @@ struct RowFacts {
 };
 OutputRow RowOfValues(const ExtractSettings& settings, const ExtractRecord& record,
                       const std::vector<ExtractedValue>& values, const RowFacts& facts);
-OutputRow ErrorRowOf(const ExtractRecord& record, const RowProblem& problem);
+OutputRow ErrorRowOf(const ExtractSettings& settings, const ExtractRecord& record,
+                     const RowProblem& problem);
 
 }  // namespace banyan

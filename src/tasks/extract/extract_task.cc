@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "banyan/extract.h"
+#include "banyan/row_columns.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "tasks/extract/extract_panel.h"
@@ -96,6 +97,10 @@ constexpr std::array kOtherColumns = {"id",        "category",      "confidence"
                                       "error_line"};
 constexpr std::string_view kValuePrefix = "value.";
 
+bool IsExtractField(const std::string& name) {
+  return name == "id" || name == "text" || name == "category" || name == "documents";
+}
+
 }  // namespace
 
 JobOptions OfDocuments(JobOptions job) {
@@ -110,6 +115,24 @@ std::string ColumnOf(const std::string& name) {
   const bool taken = std::ranges::find(kOtherColumns, name) != kOtherColumns.end() ||
                      name.starts_with(kValuePrefix);
   return taken ? std::string(kValuePrefix) + name : name;
+}
+
+std::vector<FlatColumn> FlatColumns(const ExtractSchema& schema) {
+  std::vector<FlatColumn> columns;
+  for (const ExtractCategory& category : schema.categories) {
+    for (const Leaf& leaf : LeavesOf(category)) {
+      const bool with_unit = !leaf.attribute->units.empty();
+      const FlatColumn column{ColumnOf(leaf.name),
+                              with_unit ? ValueKind::kText : leaf.attribute->kind};
+      const auto found = std::ranges::find(columns, column.name, &FlatColumn::name);
+      if (found == columns.end()) {
+        columns.push_back(column);
+      } else if (found->kind != column.kind) {
+        found->kind = ValueKind::kSchema;
+      }
+    }
+  }
+  return columns;
 }
 
 double ExtractSettings::Confidence(const ExtractAttribute& attribute, const WrittenValue& written,
@@ -134,6 +157,13 @@ ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& opt
     Throw(ErrorKind::kUnsupported, "extract: the model's files have no tokenizer");
   }
   settings_.schema = ParseExtractSchema(options.schema, options.schema_name);
+  if (options.flat) {
+    std::vector<std::string> columns;
+    for (FlatColumn& column : FlatColumns(settings_.schema)) {
+      columns.push_back(std::move(column.name));
+    }
+    settings_.names = CarriedNames("extract", std::move(columns));
+  }
   settings_.slots = {settings_.text, MakeTokenTrie(*settings_.text), model->end_tokens(),
                      &settings_.options};
   for (const ExtractCategory& category : settings_.schema.categories) {
@@ -215,8 +245,7 @@ ExtractRecord ExtractTask::ReadCommon(const InputRow& row) const {
   const std::string adapter = AdapterOfRow(row, *settings_.model);
   record.card = &settings_.model->card(adapter.empty() ? adapter_ : adapter);
   for (const auto& [name, value] : row.value.items()) {
-    const bool read = name == "id" || name == "text" || name == "category" || name == "documents";
-    if (!read) record.carried[name] = value;
+    if (!IsExtractField(name)) record.carried[name] = value;
   }
   return record;
 }
@@ -243,15 +272,12 @@ std::vector<ExtractRecord> ExtractTask::ReadAll(std::span<const InputRow> rows) 
 // Attributes of several categories that have one name share a column.
 TableColumns ExtractTask::Columns() const {
   TableColumns columns;
-  const auto add = [](std::vector<std::string>& names, std::string name) {
-    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
-  };
   columns.shown = {"id"};
   const bool named =
       settings_.schema.categories.size() > 1 || !settings_.schema.categories.front().name.empty();
   if (named) columns.shown.emplace_back("category");
-  for (const ExtractCategory& category : settings_.schema.categories) {
-    for (const Leaf& leaf : LeavesOf(category)) add(columns.shown, ColumnOf(leaf.name));
+  for (FlatColumn& column : FlatColumns(settings_.schema)) {
+    columns.shown.push_back(std::move(column.name));
   }
   columns.all = columns.shown;
   for (const char* name :
@@ -277,6 +303,7 @@ OutputRow ExtractTask::ErrorRow(const InputRow& row, const RowProblem& problem) 
                            {"line", row.line}};
   error.error = true;
   error.identity = DumpJson(error.fields);
+  settings_.names.Add(row.value, IsExtractField, error.fields);
   return error;
 }
 

@@ -11,6 +11,7 @@
 #include "tasks/extract/extract_plan.h"
 #include "tasks/extract/extract_value.h"
 #include "tasks/job/task.h"
+#include "tasks/output/carried_fields.h"
 #include "tasks/prompt/prompt.h"
 #include "tasks/prompt/prompt_encoder.h"
 
@@ -24,6 +25,7 @@ struct ExtractSettings {
   ExtractSchema schema;
   SlotRequest slots;
   std::map<std::string, CategoryPlan> plans;  // by the category's name
+  CarriedNames names{"extract"};              // of the input's other fields in rows
   std::unique_ptr<PromptWriter> writer;
   std::unique_ptr<EncoderPool> encoders;
 

@@ -243,7 +243,7 @@ std::vector<ExtractedValue> ExtractWork::Values(size_t document) const {
 
 OutputRow ExtractWork::Row(size_t document) {
   const ExtractRecord& record = stack_.records[document];
-  if (problem_) return ErrorRowOf(record, *problem_);
+  if (problem_) return ErrorRowOf(stack_.settings, record, *problem_);
   RowFacts facts;
   facts.prompt_tokens = prompt_tokens();
   facts.parts = parts_.size();

@@ -97,6 +97,14 @@ std::unique_ptr<InputRows> OpenRows(const std::string& file, const InputOptions&
   return MakeDocument(std::move(source), document, options.document_field, cancelled);
 }
 
+ErrorKind KindNamed(const std::string& name) {
+  for (const ErrorKind kind : {ErrorKind::kUsage, ErrorKind::kNotFound, ErrorKind::kIo,
+                               ErrorKind::kFormat, ErrorKind::kUnsupported, ErrorKind::kLimit}) {
+    if (name == ErrorKindName(kind)) return kind;
+  }
+  return ErrorKind::kInput;
+}
+
 }  // namespace
 
 RowProblem ProblemOf(const std::exception& thrown) {
@@ -169,46 +177,78 @@ InputReader::InputReader(InputOptions options, const std::atomic<bool>* cancelle
 
 InputReader::~InputReader() = default;
 
+std::string FreeInputName(const std::string& name, const std::vector<std::string>& taken) {
+  std::string free_name = name;
+  do {
+    free_name.insert(0, "input_");
+  } while (std::ranges::find(taken, free_name) != taken.end());
+  return free_name;
+}
+
 void InputReader::Rename(Json& value) const {
+  std::map<std::string, Json> named;
   for (const auto& [ours, theirs] : fields_) {
-    if (ours == theirs) continue;
     const auto it = value.find(theirs);
-    if (it == value.end()) {
-      value.erase(ours);  // the mapping says where the field is, and it is not there
-      continue;
-    }
-    Json moved = std::move(*it);
-    value.erase(theirs);
-    value[ours] = std::move(moved);
+    if (ours != theirs && it != value.end()) named[ours] = *it;
   }
+  for (const auto& [ours, theirs] : fields_) {
+    if (ours != theirs && value.contains(theirs)) value.erase(theirs);
+  }
+  // A field that has our name and is another one is kept beside it.
+  for (const auto& [ours, theirs] : fields_) {
+    const auto it = value.find(ours);
+    if (ours == theirs || it == value.end()) continue;
+    std::vector<std::string> taken;
+    for (const auto& item : value.items()) taken.push_back(item.key());
+    Json other = std::move(*it);
+    value.erase(ours);
+    value[FreeInputName(ours, taken)] = std::move(other);
+  }
+  for (auto& [ours, field] : named) value[ours] = std::move(field);
   const std::string &ours = options_.document_field, &other = options_.other_document_field;
   if (other.empty() || fields_.contains(ours) || value.contains(ours)) return;
   const auto found = value.find(other);
   if (found == value.end() || value.contains("documents")) return;
-  Json moved = std::move(*found);
+  Json document = std::move(*found);
   value.erase(other);
-  value[ours] = std::move(moved);
+  value[ours] = std::move(document);
+}
+
+// A row that a RowReader could not read has no id beyond its own, as it had none there.
+bool InputReader::IsBadRowOfReader(const InputRow& row) const {
+  if (options_.problem_field.empty()) return false;
+  const auto found = row.value.find(options_.problem_field);
+  return found != row.value.end() && found->is_object();
 }
 
 // What was found wrong before the row was written here.
 void InputReader::TakeProblem(InputRow& row) const {
   if (options_.problem_field.empty() || row.problem || !row.value.is_object()) return;
   const auto found = row.value.find(options_.problem_field);
-  if (found == row.value.end() || !found->is_string()) return;
-  row.problem = {ErrorKind::kInput, found->get<std::string>()};
+  if (found == row.value.end()) return;
+  if (found->is_string()) {
+    row.problem = {ErrorKind::kInput, found->get<std::string>()};
+  } else if (found->is_object()) {
+    row.problem = {KindNamed(found->value("kind", "")), found->value("message", "")};
+  } else {
+    return;
+  }
   row.value.erase(found);
 }
 
-void InputReader::GiveId(InputRow& row, bool blank_is_none) const {
+// A row without an id gets its number; among rows that have ids also its file, so that its number
+// is not taken for one of theirs.
+void InputReader::GiveId(InputRow& row, bool blank_is_none) {
   const auto id = row.value.find("id");
   const bool none = id == row.value.end() || id->is_null() || (blank_is_none && *id == "");
+  if (!none || blank_is_none) has_ids_ |= id != row.value.end();
   if (!none) return;
   if (row.line == 0) {
     row.value["id"] = row.file == "standard input" ? "stdin" : row.file;
     return;
   }
   const std::int64_t number = row.number > 0 ? row.number : row.line;
-  if (options_.files.size() == 1) {
+  if (options_.files.size() == 1 && !has_ids_) {
     row.value["id"] = number;
   } else {
     row.value["id"] = fmt::format("{}:{}", row.file, number);
@@ -281,7 +321,8 @@ bool InputReader::Next(InputRow& row) {
     row.index = next_index_++;
     if (options_.keep_given && blank_is_none) row.given = row.value;
     if (!document) Rename(row.value);
-    if (!row.problem || document || row.line == 0) GiveId(row, blank_is_none);
+    const bool was_read = !row.problem && !IsBadRowOfReader(row);
+    if (was_read || document || row.line == 0) GiveId(row, blank_is_none);
     TakeProblem(row);
     return true;
   }

@@ -89,7 +89,8 @@ class InputReader {
   void OpenNext();
   void Rename(Json& value) const;
   void TakeProblem(InputRow& row) const;
-  void GiveId(InputRow& row, bool blank_is_none) const;
+  bool IsBadRowOfReader(const InputRow& row) const;
+  void GiveId(InputRow& row, bool blank_is_none);
 
   InputOptions options_;
   const std::atomic<bool>* cancelled_;
@@ -99,7 +100,12 @@ class InputReader {
   std::int64_t total_bytes_ = 0;
   std::int64_t finished_bytes_ = 0;  // of the files before it
   std::int64_t next_index_ = 0;
+  bool has_ids_ = false;  // a row had an id of its own: numbers may be ids of other rows
 };
+
+// What a field is called whose own name stands for another one (`--field`): "input_" before it,
+// until no field of `taken` has that name.
+std::string FreeInputName(const std::string& name, const std::vector<std::string>& taken);
 
 // A row's id: a string or a number. Throws kInput when it has none.
 Json IdOf(const Json& row);

@@ -55,7 +55,7 @@ InputOptions RowsOf(const JobOptions& options) {
 
 TableColumns ColumnsOf(const Task& task, const JobOptions& options, RowQueue& input) {
   TableColumns columns = task.Columns();
-  columns.input = BesideTask(input.Columns(options.stop), columns, options.fields);
+  columns.input = BesideTask(input.Columns(options.stop), task.name(), columns, options.fields);
   return columns;
 }
 
@@ -190,7 +190,13 @@ void JobRunner::Write() {
 }
 
 void JobRunner::WriteRows(const JobRecord& record) {
-  if (record.run.cancelled() || end_ == JobEnd::kTooManyErrors) return;
+  if (record.run.cancelled() || end_ == JobEnd::kTooManyErrors || !refused_.empty()) return;
+  if (options_.strict) {
+    for (const OutputRow& row : record.rows) {
+      if (row.error && refused_.empty()) refused_ = row.error_message();
+    }
+    if (!refused_.empty()) return Stop(JobEnd::kUnreadable);
+  }
   meter_.AddWritten(static_cast<std::int64_t>(record.keys.size()), record.prompts,
                     record.generated);
   for (const OutputRow& row : record.rows) {
@@ -250,7 +256,7 @@ JobReceipt JobRunner::MakeReceipt() {
   receipt.first_error = first_error_;
   receipt.unread_inputs = intake_.unread_inputs();
   receipt.first_unread = intake_.first_unread();
-  receipt.stopped_at = intake_.stopped_at();
+  receipt.stopped_at = intake_.stopped_at().empty() ? refused_ : intake_.stopped_at();
   receipt.rows = output_.rows();
   receipt.error_rows = output_.error_rows();
   receipt.rows_removed = output_.rows_removed();

@@ -66,6 +66,7 @@ class JobRunner {
   JobEnd end_ = JobEnd::kComplete;
   const std::int64_t first_rows_, first_errors_;  // of earlier runs
   std::string first_error_;
+  std::string refused_;  // strict: why a record that was read could not be asked; empty: none
   double output_seconds_ = 0.0;
 };
 

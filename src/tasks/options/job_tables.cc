@@ -72,8 +72,8 @@ void AddInput(OptionTable<JobOptions>& rows) {
            .WholeInIdentity()
            .Identity(InIdentity::kUnlessDefault),
        JobRow::Flag("strict", &JobOptions::strict,
-                    "Stop at a file or row that cannot be read (default: it becomes an error row, "
-                    "and the job continues)")
+                    "Stop at a file that cannot be read or a row that cannot be answered (default: "
+                    "it becomes an error row, and the job continues)")
            .Interfaces(kJobInterfaces)});
   AddGroup<JobOptions>(
       rows, "Records",

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -11,6 +13,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/output_file.h"
+#include "tasks/input/input.h"
+#include "tasks/output/carried_fields.h"
 #include "tasks/output/row_format.h"
 
 namespace banyan {
@@ -78,19 +82,25 @@ std::string OutputRow::error_message() const {
                                                           : CellText(*found);
 }
 
-std::vector<InputColumn> BesideTask(const std::vector<std::string>& input, const TableColumns& task,
+std::vector<InputColumn> BesideTask(const std::vector<std::string>& input, const std::string& task,
+                                    const TableColumns& columns,
                                     const std::map<std::string, std::string>& renamed) {
   constexpr std::array<std::string_view, 4> kFields = {"id", "question_id", "question", "category"};
-  std::vector<InputColumn> columns;
+  const auto may_be_field = [&](const std::string& name) {
+    return std::ranges::find(kFields, name) != kFields.end();
+  };
+  std::vector<std::string> ours(kErrorColumns.begin(), kErrorColumns.end());
+  std::ranges::copy_if(columns.all, std::back_inserter(ours), std::not_fn(may_be_field));
+  const CarriedNames names(task, ours);
+  std::vector<InputColumn> beside;
   for (const std::string& name : input) {
-    const bool of_task = std::ranges::find(task.all, name) != task.all.end();
-    const bool ours =
-        of_task || name == "more" || std::ranges::find(kErrorColumns, name) != kErrorColumns.end();
-    const bool is_field =
-        of_task && !renamed.contains(name) && std::ranges::find(kFields, name) != kFields.end();
-    columns.push_back({name, ours && !is_field ? "input_" + name : name, is_field});
+    const bool of_task = std::ranges::find(columns.all, name) != columns.all.end();
+    const bool displaced = renamed.contains(name) && renamed.at(name) != name;
+    const bool is_field = of_task && !displaced && may_be_field(name);
+    const std::string shown = displaced ? FreeInputName(name, input) : names.Of(name);
+    beside.push_back({name, is_field ? name : shown, is_field});
   }
-  return columns;
+  return beside;
 }
 
 OutputFormat OutputFormatOf(const JobOptions& options) {
@@ -185,7 +195,10 @@ std::string RowFormat::CsvLine(const OutputRow& row) {
     }
     const bool there = row.given && row.given->contains(column.name);
     cells.push_back(there ? CellText(row.given->at(column.name)) : std::string());
-    if (column.name == column.shown) more.erase(column.name);  // it was carried through
+    more.erase(column.shown);  // it was carried through
+    if (std::ranges::find(kErrorColumns, column.name) != kErrorColumns.end()) {
+      more.erase(column.name);
+    }
   }
   for (const std::string& name : ColumnNames()) put(more, name);
   OrderedJson error = more.contains("error") ? more["error"] : OrderedJson::object();

@@ -38,7 +38,8 @@ struct TableColumns {
 
 // How the columns of the input come out beside those of the task. `renamed`: our names of fields
 // that the input calls otherwise.
-std::vector<InputColumn> BesideTask(const std::vector<std::string>& input, const TableColumns& task,
+std::vector<InputColumn> BesideTask(const std::vector<std::string>& input, const std::string& task,
+                                    const TableColumns& columns,
                                     const std::map<std::string, std::string>& renamed);
 
 enum class OutputFormat { kJsonLines, kCsv, kTsv, kMarkdown };

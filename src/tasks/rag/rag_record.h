@@ -34,7 +34,7 @@ struct RagRecord {
   std::vector<RagDocument> documents;  // in the order given, or as retrieved
   std::vector<Json> dropped;           // ids of those below the least relevance
   std::vector<Json> empty;             // ids of those without text
-  nlohmann::ordered_json carried;      // fields that are not ours
+  Json carried = Json::object();       // fields that are not ours
 
   // Indices of documents: all but one; the `most` most relevant, the best first; the best.
   std::vector<size_t> AllDocuments(std::optional<size_t> left_out = std::nullopt) const;

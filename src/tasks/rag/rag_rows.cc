@@ -112,13 +112,19 @@ bool IsCited(const OrderedJson& citations, const RagDocument& document) {
       citations, [&](const auto& citation) { return citation.at("document") == document.id; });
 }
 
-OutputRow RagErrorRow(const Json& id, const RowProblem& problem, const RowPlace& place) {
+OutputRow RagErrorRow(const Json& id, const Json& question, const RowProblem& problem,
+                      const RowPlace& place, const Json& record) {
   OutputRow row;
   row.error = true;
   row.fields["id"] = id;
+  if (question.is_string()) row.fields["question"] = question;
   row.fields["error"] = ErrorAt(place, problem);
   // As rows of `ask` have it, whose question has an id.
   row.identity = DumpJson(Json::array({id, nullptr, "error", ErrorKindName(problem.kind)}));
+  const auto is_read = [](const std::string& name) {
+    return name == "id" || name == "question" || name == "documents" || name == "examples";
+  };
+  CarriedNames("rag").Add(record, is_read, row.fields);
   return row;
 }
 
@@ -168,11 +174,8 @@ OutputRow RagRowWriter::Row(const RagAnswers& answers, const std::vector<Json>& 
   fields["seconds"] = ToMicroseconds(answer.seconds);
   row.identity =
       DumpJson(OrderedJson::array({record_.id, fields["answer"], fields["finish_reason"]}));
-  const OrderedJson ours = fields;
-  for (const auto& [name, value] : record_.carried.items()) {
-    const bool taken = ours.contains(name) || name == "error";
-    fields[taken ? "input_" + name : name] = value;
-  }
+  static const CarriedNames names("rag");
+  names.Add(record_.carried, nullptr, fields);
   return row;
 }
 

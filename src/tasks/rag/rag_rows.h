@@ -30,7 +30,9 @@ nlohmann::ordered_json CitationOf(const RagDocument& document, std::string_view 
 // Whether one of the citations is of the document.
 bool IsCited(const nlohmann::ordered_json& citations, const RagDocument& document);
 
-OutputRow RagErrorRow(const Json& id, const RowProblem& problem, const RowPlace& place);
+// `record`: the fields of the input, or those that are carried.
+OutputRow RagErrorRow(const Json& id, const Json& question, const RowProblem& problem,
+                      const RowPlace& place, const Json& record);
 
 struct RagAnswers {
   // The answer once more, without one of the documents that it cites.

@@ -132,7 +132,7 @@ OutputRow RagWork::Row(size_t) {
       problem_ = ProblemOf(e);
     }
   }
-  return RagErrorRow(record_.id, *problem_, place_);
+  return RagErrorRow(record_.id, record_.question, *problem_, place_, record_.carried);
 }
 
 namespace {
@@ -304,7 +304,9 @@ OutputRow RagTask::ErrorRow(const InputRow& row, const RowProblem& problem) cons
   if (id.is_string() && id.get_ref<const std::string&>().find("\uFFFD") != std::string::npos) {
     id = nullptr;
   }
-  return RagErrorRow(id, problem, {row.file, row.line});
+  const auto question = row.value.find("question");
+  return RagErrorRow(id, question == row.value.end() ? Json() : *question, problem,
+                     {row.file, row.line}, row.value);
 }
 
 JobReceipt RunRag(std::shared_ptr<Model> model, const EngineOptions& engine_options,
