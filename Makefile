@@ -74,7 +74,7 @@ test-browser: build  ## what people see, in Debian's Chromium; PICTURES=DIR keep
 	@tools/setup.sh chromium
 	PICTURES=$(abspath $(PICTURES)) ctest --test-dir $(RELEASE) -L browser --output-on-failure
 
-wheel: | setup  ## the Python package for this architecture: build/wheels/banyan-*.whl; PYTHON=python3.12 makes an abi3 one
+wheel: | setup  ## the Python package for this architecture: build/wheels/banyan_engine-*.whl; PYTHON=python3.12 makes an abi3 one
 	@tools/setup.sh python3-dev python3-pip python3-venv
 	PYTHON=$(PYTHON) CUDA=$(CUDA) CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) tools/wheel.sh
 
@@ -83,13 +83,13 @@ PYTHON_SOURCES := $(shell find src include apps python/native cmake -name '*.cc'
 build/python/installed: pyproject.toml CMakeLists.txt python/CMakeLists.txt $(PYTHON_SOURCES) | $(RELEASE)/build.ninja
 	@tools/setup.sh python3-dev python3-pip python3-venv
 	$(PYTHON) -m venv build/python
-	$(call PIP,build/python/bin/python) install -q 'scikit-build-core>=0.10' 'nanobind>=2.4' mypy nbclient ipykernel matplotlib 'pandas>=2' pyarrow 'polars>=1' 'duckdb>=1.1' tqdm langchain-core 'ray[data]' 'moto[server]'
+	$(call PIP,build/python/bin/python) install -q 'scikit-build-core>=0.10' 'nanobind>=2.4' mypy pyright typing_extensions nbclient ipykernel matplotlib 'pandas>=2' pyarrow 'polars>=1' 'duckdb>=1.1' tqdm langchain-core 'ray[data]' 'moto[server]'
 	$(call PIP,build/python/bin/python) install --no-build-isolation -e . --config-settings=cmake.define.BANYAN_CUDA=$(or $(CUDA),OFF) --config-settings=cmake.define.BANYAN_WERROR=ON
 	cmake --build --preset release -j $(JOBS) --target banyan make_tiny_model
 	touch $@
 
 test-python: build/python/installed  ## the Python package: needs the Python index
-	$(PYTHON_TESTS) test_rows test_jobs test_storage test_install test_right_rows test_tables test_filter test_options test_option_table test_adapters test_engine test_behaviour test_blocks test_embed test_elsewhere test_types test_notebook test_leaks
+	$(PYTHON_TESTS) test_rows test_jobs test_storage test_install test_right_rows test_tables test_lossless test_doors test_same_reader test_examples test_filter test_options test_option_table test_adapters test_engine test_behaviour test_blocks test_embed test_elsewhere test_types test_notebook test_leaks
 
 test-ray: build/python/installed  ## jobs on a Ray cluster whose workers and driver are killed
 	$(PYTHON_TESTS) test_ray

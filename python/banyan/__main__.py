@@ -5,6 +5,7 @@ Parquet files where JSONL could stand.
 """
 from __future__ import annotations
 
+import glob
 import gzip
 import json
 import os
@@ -12,12 +13,15 @@ import sys
 from typing import Any, Sequence
 
 from . import _native
+from ._columns import InputColumns
 from ._errors import Error
-from ._model import _model_folders
 from ._outputs import check_output
+from ._merge import merge_tables
+from ._parquet_job import ParquetJob
 from ._rows import Folder, write_parquet
 from ._storage import is_url
-from ._tables import as_paths, column_types, is_parquet
+from ._schema import FIXED, MORE, Results
+from ._tables import as_paths, is_parquet
 
 #: Commands that read rows and write rows.
 _JOBS = ("ask", "extract", "rag")
@@ -34,12 +38,40 @@ def _output(arguments: Sequence[str]) -> tuple[int, str] | None:
     return None
 
 
+def _value_options() -> set[str]:
+    """Options after which a value stands."""
+    table = json.loads(_native.option_table())
+    return {"-q", "--question", "--questions", "-m", "--model", "-o", "--output", "--field"} | \
+        {row["command"] for row in table if row["command"] and row["kind"] != "flag"}
+
+
+def _parquet_arguments(arguments: Sequence[str]) -> list[int]:
+    """Which arguments name Parquet files to read: not the values of options, and not a question that ends so."""
+    takes_value = _value_options()
+    found: list[int] = []
+    for number, argument in enumerate(arguments[1:], 1):
+        is_value = arguments[number - 1] in takes_value
+        is_file = is_url(argument) or os.path.exists(argument) or not any(mark.isspace() for mark in argument) or \
+            bool(glob.glob(argument, recursive=True))
+        if is_parquet(argument) and not argument.startswith("-") and not is_value and is_file:
+            found.append(number)
+    return found
+
+
+def _fields(arguments: Sequence[str]) -> dict[str, str]:
+    """What ``--field OURS=THEIRS`` says of all files."""
+    given = [after for option, after in zip(arguments, arguments[1:]) if option == "--field"]
+    given += [one.split("=", 1)[1] for one in arguments if one.startswith("--field=")]
+    return {ours: theirs for ours, _, theirs in (one.partition("=") for one in given) if ":" not in ours and theirs}
+
+
 class _ParquetRun:
     """The arguments with JSONL in the place of Parquet, and what is to be done afterwards."""
 
     def __init__(self, arguments: Sequence[str], folder: Folder) -> None:
         self.arguments = list(arguments)
         self.target: str | None = None
+        self.table: ParquetJob | None = None  # None: no Parquet, or at a URL
         found = _output(arguments)
         if found is not None and is_parquet(found[1]):
             number, self.target = found
@@ -47,10 +79,12 @@ class _ParquetRun:
             if at_url and "--resume" in arguments:
                 raise Error(f"--resume: the output is at a URL ({self.target}), which is written when the job has ended")
             self.rows_file = str(folder.path / "rows.jsonl.gz") if at_url else f"{self.target}.rows.jsonl.gz"
+            if not at_url:
+                self.table = ParquetJob(self.target, {"resume": "--resume" in arguments, "overwrite": "--overwrite" in arguments})
             whole = self.arguments[number]
             self.arguments[number] = whole[:len(whole) - len(self.target)] + self.rows_file
-        named_inputs = {argument: as_paths(argument) or [] for number, argument in enumerate(arguments)
-                        if is_parquet(argument) and not argument.startswith("-") and (found is None or number != found[0])}
+        places = _parquet_arguments(arguments)
+        named_inputs = {number: as_paths(arguments[number]) or [] for number in places}
         self.inputs = [path for paths in named_inputs.values() for path in paths]
         for path in self.inputs:
             if not is_url(path) and not os.path.exists(path):
@@ -61,18 +95,34 @@ class _ParquetRun:
                      if os.path.isfile(one) and one not in self.inputs and found is not None and number != found[0]]
             check_output(self.target, [("the input", path) for path in self.inputs] + named,
                          overwrite="--overwrite" in arguments, resume="--resume" in arguments)
-        written = {name: folder.inputs(paths) for name, paths in named_inputs.items()}
-        self.arguments = [one for argument in self.arguments for one in written.get(argument, [argument])]
+        self.columns = InputColumns(arguments[0], _fields(arguments))
+        written = folder.inputs(self.inputs, self.columns) if self.inputs else []
+        for number in reversed(places):  # the first argument stands for all: several files are numbered together
+            self.arguments[number:number + 1] = written if number == places[0] else []
 
     def write_table(self, task: str) -> None:
         assert self.target is not None
         with gzip.open(self.rows_file, "rb") as file:
             rows: list[dict[str, Any]] = [json.loads(line) for line in file]
-        write_parquet(task, rows, self.target, column_types(self.inputs) if self.inputs else {})
+        flat = None
+        if "--flat" in self.arguments:
+            kept = set(self.columns.carried().values())
+            flat = {name: "json" for row in rows for name in row
+                    if name not in FIXED[task] and name not in MORE[task] and name not in kept}
+        asked_of_all = any(one in ("-q", "--question", "--questions") for one in self.arguments)
+        results = Results(task, rows, self.columns, flat, asked_of_all)
+        if self.table is None:
+            write_parquet(results, self.target)
+        else:
+            self.table.write(results)
 
 
 def _run(arguments: Sequence[str]) -> int:
-    if not arguments or arguments[0] not in _JOBS or not any(is_parquet(one) for one in arguments):
+    output = _output(arguments)
+    writes = output is not None and is_parquet(output[1])
+    if output is not None and writes and arguments[0] == "merge":
+        return merge_tables(arguments, output)
+    if not arguments or arguments[0] not in _JOBS or not (writes or _parquet_arguments(arguments)):
         return _native.run_program(["banyan", *arguments], {})
     with Folder() as folder:
         run = _ParquetRun(arguments, folder)
@@ -84,9 +134,6 @@ def _run(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; the exit code is the program's."""
-    for folder in _model_folders():
-        if folder.is_dir():
-            os.environ.setdefault("BANYAN_MODELS", str(folder))
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except Error as error:

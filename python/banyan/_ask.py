@@ -1,9 +1,9 @@
 """ask: questions about documents."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping
 
-from ._examples import Question, examples_read, examples_text, json_text, question_options, text_list
+from ._examples import Questions, examples_read, examples_text, json_text, question_options, text_list
 from ._model import Model
 from ._names import documented, task_options
 from ._options import AskOptions, EngineOptions, Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def ask_task(questions: Question | Sequence[Question] | None, options: Mapping[str, Any]) -> dict[str, Any]:
+def ask_task(questions: Questions, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a job of questions as the library takes them."""
     task = {**options, **question_options(questions)}
     for name, reader in (("stop", text_list), ("json_schema", json_text), ("few_shot", examples_text)):
@@ -25,7 +25,7 @@ def ask_task(questions: Question | Sequence[Question] | None, options: Mapping[s
     return task
 
 
-def ask_call(data: Data, questions: Question | Sequence[Question] | None = None, *, model: Model | Path | None = None,
+def ask_call(data: Data, questions: Questions = None, *, model: Model | Path | None = None,
              output: Path | None = None, engine: EngineOptions | None = None, progress: Progress | None = None,
              timeout: float | None = None, options: AskOptions | None = None, **more: Any) -> JobCall:
     """What `ask` would run."""
@@ -35,7 +35,7 @@ def ask_call(data: Data, questions: Question | Sequence[Question] | None = None,
 
 
 @documented("ask")
-def ask(data: Data, questions: Question | Sequence[Question] | None = None, *, model: Model | Path | None = None,
+def ask(data: Data, questions: Questions = None, *, model: Model | Path | None = None,
         output: Path | None = None, engine: EngineOptions | None = None, progress: Progress | None = None,
         timeout: float | None = None, options: AskOptions | None = None, **more: Unpack[AskOptions]) -> Rows:
     """Asks questions about documents, as ``banyan ask`` does.
@@ -49,8 +49,8 @@ def ask(data: Data, questions: Question | Sequence[Question] | None = None, *, m
 
     | parameter | |
     |---|---|
-    | `data` | a file or a list of files (text, HTML, PDF, JSONL, CSV, Parquet; also URLs), rows as dicts, a table of pandas, Polars, Arrow or DuckDB |
-    | `questions` | asked of every document: a text, a dict with ``question``, ``id``, ``choices``, or a list of them |
+    | `data` | a file or a list of files (text, HTML, PDF, JSONL, CSV, Parquet; also URLs), a list or column of texts, rows as dicts, a table of pandas, Polars, Arrow or DuckDB |
+    | `questions` | asked of every document: a text, a dict with ``question``, ``id``, ``choices``, a list of them, or a dict of names and questions |
     """
     return run_job(ask_call(data, questions, model=model, output=output, engine=engine, progress=progress,
                             timeout=timeout, options=options, **more))

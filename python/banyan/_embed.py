@@ -14,13 +14,15 @@ import numpy.typing as npt
 
 from . import _native, _storage
 from ._errors import Error
-from ._model import find_model
 from ._names import canonical_fields
+from ._reads import input_files
 from ._records import read_rows
 from ._options import Device, Precision
 from ._outputs import check_output
+from ._columns import InputColumns
 from ._rows import write_parquet
-from ._tables import Data, as_paths, is_parquet
+from ._schema import Results
+from ._tables import Data, as_paths, as_table, is_parquet, is_series
 from ._values import PROBLEM, json_line
 
 
@@ -59,7 +61,8 @@ class Encoder:
 
     def __init__(self, model: str | os.PathLike[str], *, device: Device = "cpu", precision: Precision = "f32",
                  threads: int = 0) -> None:
-        self.path = find_model(model)
+        self.path = os.fspath(model)
+        self.precision: str = precision
         self._native = _native.Encoder({"model": self.path, "device": device, "precision": precision,
                                         "threads": threads})
 
@@ -117,23 +120,17 @@ def _texts(data: Data | Sequence[str | None], fields: Mapping[str, str]) -> tupl
         return [_no_text(f"row {place}", place, None) if one is None else one for place, one in enumerate(data)], []
     texts: list[Text] = []
     ids: list[Any] = []
-    field, their_id = fields.get("text", "text"), fields.get("id", "id")
-    for place, (file, line, row) in enumerate(read_rows(data, fields)):
-        where = f"row {place}" if as_paths(data) is None else f"{file}, line {line}"
-        try:
-            parsed = json.loads(row)
-        except ValueError as error:
-            texts.append(Error(f"{where}: no JSON: {error}", "input", row=place, reason=f"no JSON: {error}"))
-            ids.append(None)
-            continue
-        found = parsed if isinstance(parsed, dict) else {}
-        if PROBLEM in found:
-            texts.append(Error(str(found[PROBLEM]), "input", row=place))
-        elif isinstance(found.get(field), str):
-            texts.append(found[field])
+    for place, (file, line, text, is_bad) in enumerate(read_rows("embed", data, InputColumns("embed", fields))):
+        where = f"row {place}" if as_paths(data) is None else f"{file}, line {line}" if line else file
+        found: dict[str, Any] = json.loads(text)
+        if is_bad:
+            reason = str(found[PROBLEM]["message"])
+            texts.append(Error(reason if as_paths(data) is None else f"{where}: {reason}", "input", row=place, reason=reason))
+        elif isinstance(found.get("text"), str):
+            texts.append(found["text"])
         else:
-            texts.append(_no_text(f"{where}, column '{field}'", place, found.get(field)))
-        ids.append(found.get(their_id))
+            texts.append(_no_text(f"{where}, column '{fields.get('text', 'text')}'", place, found.get("text")))
+        ids.append(found.get("id"))
     return texts, ids
 
 
@@ -171,18 +168,18 @@ def embed(data: Data | Sequence[str | None], *, model: Encoder | str | os.PathLi
     (.jsonl, .parquet), or with the array of dense vectors (.npy); one that is there is kept unless `overwrite`. A row
     without a text has an error in `errors` and zeros for a vector.
 
-    >>> banyan.embed(["a ferry", "a barge"], model="all-minilm-l6-v2").dense.shape
-    (2, 384)
+    >>> banyan.embed(["a ferry", "a barge"], model=encoder).dense.shape[0]
+    2
     """
     target = None if output is None else os.fspath(output)
     if target is not None and not _storage.plain_name(target).endswith((".jsonl", ".npy", ".parquet", ".pq")):
         raise Error(f"{target}: expected .jsonl, .npy or .parquet")
     if target is not None:
-        check_output(target, [("the input", path) for path in as_paths(data) or []], overwrite=overwrite)
+        check_output(target, input_files(data), overwrite=overwrite)
     if fields is not None and field is not None:
         raise Error("field: is another name of fields; give one of them")
     names = canonical_fields("embed", field if fields is None else fields) or {}
-    texts, ids = _texts(data, names)
+    texts, ids = _texts(as_table(data, "embed", names) if is_series(data) else data, names)
     problems = [text for text in texts if isinstance(text, Error)]
     if problems and len(problems) == len(texts):  # most likely another column is meant
         column = names.get("text", "text")
@@ -203,7 +200,7 @@ def _write(embeddings: Embeddings, target: str) -> None:
             _write(embeddings, here)
             _storage.put(here, target)
     elif is_parquet(target):
-        write_parquet("embed", embeddings.rows(), target)
+        write_parquet(Results("embed", embeddings.rows()), target)
     elif target.endswith(".npy"):
         np.save(target, embeddings.dense)
     else:

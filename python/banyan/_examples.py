@@ -10,6 +10,10 @@ from ._errors import Error
 from ._options import Path
 
 Question = Union[str, Mapping[str, Any]]
+#: A schema of `extract`: a dict or JSON text, or a class of pydantic.
+Schema = Union[str, Mapping[str, Any], type]
+#: A question, several, or a dict of names and questions: the names are the answers' ``question_id``.
+Questions = Union[Question, Sequence[Question], None]
 
 # What a text that is meant as a path ends with; examples themselves do not.
 _FILE_ENDINGS = (".jsonl", ".ndjson", ".json", ".txt", ".md", ".csv")
@@ -19,13 +23,24 @@ def text_list(value: str | Sequence[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def question_list(questions: Question | Sequence[Question] | None) -> list[Question]:
+def question_list(questions: Questions) -> list[Question]:
+    """Questions one by one; a dict of names and questions gives them their names as ids."""
     if questions is None:
         return []
-    return [questions] if isinstance(questions, (str, Mapping)) else list(questions)
+    if isinstance(questions, str) or isinstance(questions, Mapping) and "question" in questions:
+        return [questions]
+    if not isinstance(questions, Mapping):
+        return list(questions)
+    named: list[Question] = []
+    for name, question in questions.items():
+        if not isinstance(question, str) and not (isinstance(question, Mapping) and "question" in question):
+            raise Error(f"questions: '{name}': expected a question, found {type(question).__name__}; a dict is one question "
+                        "(with 'question'), or names with questions")
+        named.append({**({"question": question} if isinstance(question, str) else question), "id": str(name)})
+    return named
 
 
-def question_options(questions: Question | Sequence[Question] | None) -> dict[str, Any]:
+def question_options(questions: Questions) -> dict[str, Any]:
     """Questions for every document, as the library takes them: texts, or JSONL when some have ids or choices."""
     if questions is None:
         return {}
@@ -35,8 +50,23 @@ def question_options(questions: Question | Sequence[Question] | None) -> dict[st
     return {"questions_text": "".join(json.dumps(q if isinstance(q, str) else dict(q)) + "\n" for q in listed)}
 
 
-def json_text(value: str | Mapping[str, Any] | None) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+def json_text(value: Any) -> str | None:
+    """A schema as JSON: a text as it is, a dict, a class of pydantic (or anything with ``model_json_schema``), a dataclass
+    or TypedDict that pydantic understands."""
+    if value is None or isinstance(value, str):
+        return value
+    if hasattr(value, "model_json_schema"):
+        value = value.model_json_schema()
+    elif isinstance(value, type):
+        try:
+            import pydantic
+        except ImportError as error:
+            raise Error(f"schema: a class ({value.__name__}) needs pydantic: pip install pydantic", "unsupported") from error
+        value = pydantic.TypeAdapter(value).json_schema()
+    try:
+        return json.dumps(value)
+    except TypeError as error:
+        raise Error(f"schema: expected a dict, JSON text or a class of pydantic, found {type(value).__name__}") from error
 
 
 def examples_file(value: Path | Sequence[Mapping[str, Any]] | None) -> str | None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping
 
-from ._examples import examples_read, examples_text, json_text
+from ._examples import Schema, examples_read, examples_text, json_text
 from ._model import Model
 from ._names import documented, task_options
 from ._options import EngineOptions, ExtractOptions, Path
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-def extract_task(schema: str | Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def extract_task(schema: Schema, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of an extraction as the library takes them."""
     return {**options, "schema": json_text(schema), "few_shot": examples_text(options.get("few_shot"))}
 
 
-def extract_call(data: Data, schema: str | Mapping[str, Any], *, model: Model | Path | None = None,
+def extract_call(data: Data, schema: Schema, *, model: Model | Path | None = None,
                  output: Path | None = None, engine: EngineOptions | None = None, progress: Progress | None = None,
                  timeout: float | None = None, options: ExtractOptions | None = None, **more: Any) -> JobCall:
     """What `extract` would run."""
@@ -31,7 +31,7 @@ def extract_call(data: Data, schema: str | Mapping[str, Any], *, model: Model | 
 
 
 @documented("extract")
-def extract(data: Data, schema: str | Mapping[str, Any], *, model: Model | Path | None = None,
+def extract(data: Data, schema: Schema, *, model: Model | Path | None = None,
             output: Path | None = None, engine: EngineOptions | None = None, progress: Progress | None = None,
             timeout: float | None = None, options: ExtractOptions | None = None,
             **more: Unpack[ExtractOptions]) -> Rows:
@@ -40,10 +40,13 @@ def extract(data: Data, schema: str | Mapping[str, Any], *, model: Model | Path 
     A row has ``text``, or ``documents`` (texts, or dicts with ``id`` and ``text``) where several documents speak of
     one thing, and may have ``id`` and ``category``.
 
+    >>> banyan.extract([{"text": "Brand: Norda. Colour: red."}], {"attributes": [{"name": "brand"}]})[0]["values"]
+    {'brand': 'Norda'}
+
     | parameter | |
     |---|---|
     | `data` | as of `ask` |
-    | `schema` | a dict or JSON text (docs/extract.md): ``{"attributes": [{"name": "weight", "type": "number", "unit": "kg"}]}`` |
+    | `schema` | a dict, JSON text or a class of pydantic (docs/extract.md): ``{"attributes": [{"name": "weight", "type": "number", "unit": "kg"}]}`` |
     """
     return run_job(extract_call(data, schema, model=model, output=output, engine=engine, progress=progress,
                                 timeout=timeout, options=options, **more))

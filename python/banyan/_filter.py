@@ -8,7 +8,9 @@ from typing import Any, Mapping, Sequence
 
 from ._answers import Answers, Cell
 from ._errors import Error
+from ._frames import text_cells
 from ._model import Model
+from ._options import Path
 
 _QUESTION = "Is this true of the text: {statement}"
 _LABELS = ("yes", "no")
@@ -69,7 +71,7 @@ def _counted(keep: Sequence[bool], labels: Sequence[bool]) -> tuple[Share, Share
 class _Judge:
     """Probabilities of "yes" of one model, exact log-probabilities of both answers."""
 
-    def __init__(self, model: Model, statement: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, model: Model | Path | None, statement: str, options: Mapping[str, Any]) -> None:
         self.answers = Answers(model, options={"ask": options})
         self.question = _QUESTION.format(statement=statement)
 
@@ -91,7 +93,19 @@ def _sure_band(probabilities: Sequence[float], labels: Sequence[bool], recall: f
     return low, max(low, high)
 
 
-def filter(texts: Sequence[str | None], statement: str, *, model: Model, small: Model | None = None,
+def _texts(texts: Any) -> list[str | None]:
+    """A list or a column of texts; raises an Error for what is none, before anything is read."""
+    if isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns"):
+        raise Error(f"texts: expected a list or one column of texts, found {type(texts).__name__}", "input")
+    values = texts.to_pylist() if hasattr(texts, "to_pylist") else list(texts)
+    cells = text_cells(values)
+    for place, cell in enumerate(cells):
+        if isinstance(cell, Error):
+            raise Error(f"texts: row {place}: {cell.message}", "input", row=place)
+    return [cell for cell in cells if not isinstance(cell, Error)]
+
+
+def filter(texts: Sequence[str | None], statement: str, *, model: Model | Path | None = None, small: Model | Path | None = None,
            labelled: Sequence[tuple[str, bool]] = (), recall: float | None = None, sure: bool = False,
            small_precision: float = 0.95, threshold: float = 0.5, **options: Any) -> Filtered:
     """Which texts the statement is true of.
@@ -102,7 +116,9 @@ def filter(texts: Sequence[str | None], statement: str, *, model: Model, small: 
     first: where its probability is below or above what the sample shows to be safe (`small_precision` for "yes"), it
     decides, and `model` reads the rest. `options` are those of `banyan.ask`: choice_score, template, instruction …
 
-    >>> banyan.filter(pages, "it is about a boat", model=large, small=reader, labelled=sample, recall=0.95).keep
+    >>> found = banyan.filter(["Anna steers the ferry.", None], "it is about a boat")
+    >>> found.keep[1] is None and 0.0 <= found.probabilities[0] <= 1.0
+    True
     """
     if (recall is None) != (not labelled):
         raise Error("recall and labelled: expected both or neither")
@@ -110,6 +126,7 @@ def filter(texts: Sequence[str | None], statement: str, *, model: Model, small: 
         raise Error(f"recall: expected a share above 0 and up to 1, found {recall}")
     if small is not None and not labelled:
         raise Error("small: expected a labelled sample and a recall, which say where the small model is sure")
+    listed = _texts(texts)
     large_judge = _Judge(model, statement, options)
     small_judge = None if small is None else _Judge(small, statement, options)
     low, high = -math.inf, -math.inf  # of the small model: nothing is sure
@@ -126,7 +143,7 @@ def filter(texts: Sequence[str | None], statement: str, *, model: Model, small: 
         # At most 1: where the small model finds enough alone, the large one keeps what it is certain of.
         threshold = min(1.0, max(0.0, threshold_for(of_large, labels, recall, sure)))
         recalled, precise = _counted([q >= threshold for q in of_large], labels)
-    return _decide(list(texts), large_judge, small_judge, (low, high), threshold, recalled, precise)
+    return _decide(listed, large_judge, small_judge, (low, high), threshold, recalled, precise)
 
 
 def _decide(texts: list[str | None], large: _Judge, small: _Judge | None, band: tuple[float, float], threshold: float,

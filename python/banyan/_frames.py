@@ -1,16 +1,93 @@
 """Columns of answers for frames, whoever they belong to."""
+
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+import logging
+from typing import Any, Iterable, Mapping, Sequence
 
 from ._answers import Answers, Cell
+from ._errors import Error
 from ._model import Model
+from ._options import Path
+
+log = logging.getLogger("banyan")
+
+#: What the column of reasons beside a column of answers is called.
+REASON = "{}_error"
 
 
-def asked_columns(texts: Sequence[str | None], questions: Mapping[str, str], model: Model,
-                  options: Mapping[str, Any]) -> dict[str, list[str | None]]:
-    """A list of answers for every question, in the order of the texts; all run together, and a text is read once."""
+def text_cells(values: Iterable[Any]) -> list[str | None | Error]:
+    """Cells of a column: a text, nothing, or why the cell is neither."""
+    cells: list[str | None | Error] = []
+    for value in values:
+        missing = value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+        cells.append(
+            value
+            if isinstance(value, str)
+            else None if missing else Error(f"expected a text, found {type(value).__name__}", "input")
+        )
+    return cells
+
+
+def result_names(questions: str | Mapping[str, str], columns: Iterable[str], errors: bool) -> dict[str, str]:
+    """Column → question. Raises an Error, before anything is asked, for a column that the frame has already."""
+    named = {"answer": questions} if isinstance(questions, str) else dict(questions)
+    if not named:
+        raise Error("questions: expected at least one")
+    there = {str(name) for name in columns}
+    for name, question in named.items():
+        if not isinstance(question, str):
+            raise Error(f"questions: '{name}': expected a text, found {type(question).__name__}")
+        for result in [name, *([REASON.format(name)] if errors else [])]:
+            if result in there:
+                raise Error(
+                    f"the frame has a column '{result}' already; name the answers otherwise: "
+                    f'{{"NAME": {question!r}}}'
+                )
+            there.add(result)
+    return named
+
+
+def answered(
+    answers: Answers, texts: Sequence[str | None | Error], task: str, question: str, labels: Sequence[str] = ()
+) -> tuple[list[Any], list[str | None]]:
+    """Values and reasons, in the order of the texts."""
+    return _asked(answers, [(text, question) for text in texts], task, tuple(labels))
+
+
+def _asked(
+    answers: Answers, wanted: Sequence[tuple[str | None | Error, str]], task: str, labels: tuple[str, ...] = ()
+) -> tuple[list[Any], list[str | None]]:
+    values, reasons = answers.with_reasons(
+        [Cell(task, text, about, labels) if isinstance(text, str) else None for text, about in wanted]
+    )
+    reasons = [text.message if isinstance(text, Error) else reason for (text, _), reason in zip(wanted, reasons)]
+    failed = [reason for reason in reasons if reason is not None]
+    if failed:
+        log.warning(
+            "%d of %d cells have no answer; errors=True gives the reasons as a column. The first: %s",
+            len(failed),
+            len(reasons),
+            failed[0],
+        )
+    return values, reasons
+
+
+def asked_columns(
+    texts: Sequence[str | None | Error],
+    questions: Mapping[str, str],
+    model: Model | Path | None,
+    options: Mapping[str, Any],
+    errors: bool = False,
+) -> dict[str, list[str | None]]:
+    """A list of answers for every question, in the order of the texts, and with `errors` one of reasons beside it. All
+    run together, and a text is read once."""
     answers = Answers(model, options={"ask": options})
-    cells = [None if text is None else Cell("ask", text, question) for question in questions.values() for text in texts]
-    found = answers(cells)
-    return {name: found[number * len(texts):(number + 1) * len(texts)] for number, name in enumerate(questions)}
+    values, reasons = _asked(answers, [(text, question) for question in questions.values() for text in texts], "ask")
+    columns: dict[str, list[str | None]] = {}
+    for number, name in enumerate(questions):
+        rows = slice(number * len(texts), (number + 1) * len(texts))
+        columns[name] = values[rows]
+        if errors:
+            columns[REASON.format(name)] = reasons[rows]
+    return columns

@@ -13,6 +13,7 @@ from . import _native
 from ._embed import Encoder, opened_encoder
 from ._errors import Error
 from ._options import Vectors
+from ._columns import InputColumns
 from ._tables import iterate_rows
 from ._values import json_line
 
@@ -29,7 +30,7 @@ def _input_files(inputs: Documents, stack: contextlib.ExitStack) -> list[str]:
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="banyan-documents-"))
     path = os.path.join(folder, "documents.jsonl")
     with open(path, "wb") as file:
-        for place, row in enumerate(iterate_rows(inputs)):
+        for place, row in enumerate(iterate_rows(inputs, InputColumns("embed"))):
             text = row.get("text")
             if not isinstance(text, str):
                 reason = f"expected a text in 'text', found {type(text).__name__}"
@@ -51,7 +52,12 @@ class Passage:
 
 
 class Index:
-    """Documents on disk, found by words (BM25) or by an encoder's vectors; `rag` reads from it."""
+    """Documents on disk, found by words (BM25) or by an encoder's vectors; `rag` reads from it.
+
+    >>> index = banyan.Index.build(None, [{"id": "a", "text": "The ferry leaves at seven."}])
+    >>> index.search("ferry", 1)[0].text
+    'The ferry leaves at seven.'
+    """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.path = os.fspath(directory)

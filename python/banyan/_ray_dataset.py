@@ -8,10 +8,10 @@ from typing import Any, Callable, Mapping, Sequence
 from ._ask import ask
 from ._embed import Encoder
 from ._errors import Error
-from ._examples import Question
+from ._examples import Questions, Schema
 from ._extract import extract
 from ._index import Index
-from ._model import Model, find_model
+from ._model import Model, named_model
 from ._names import canonical_fields, check_engine, own_options
 from ._options import EngineOptions, Path
 from ._rag import rag
@@ -47,7 +47,8 @@ def _mapped(task: str, dataset: Any, options: Mapping[str, Any], *, model: Path 
     import ray.data
     if not isinstance(dataset, ray.data.Dataset):
         raise Error(f"expected a Ray Dataset, found {type(dataset).__name__}; banyan.ray.{task} takes other inputs")
-    loading = {"model": find_model(model), "threads": max(1, int(cpus_per_worker)),
+    name, adapter = named_model(model, (model_options or {}).get("adapter"), task)
+    loading = {"model": name, "adapter": adapter, "threads": max(1, int(cpus_per_worker)),
                "device": "cuda" if gpus_per_worker else "cpu", **(model_options or {})}
     if in_flight_bytes is not None:
         execution = dataset.context.execution_options
@@ -60,7 +61,7 @@ def _mapped(task: str, dataset: Any, options: Mapping[str, Any], *, model: Path 
         fn_constructor_kwargs={"task": task, "model": loading, "options": {**options, "engine": engine}})
 
 
-def ask_dataset(dataset: Any, questions: Question | Sequence[Question] | None = None, *, model: Path | None = None,
+def ask_dataset(dataset: Any, questions: Questions = None, *, model: Path | None = None,
                 model_options: Mapping[str, Any] | None = None, workers: int = 1, cpus_per_worker: float = 1,
                 gpus_per_worker: float = 0, batch_documents: int = 256, in_flight_bytes: int | None = None,
                 fields: Mapping[str, str] | str | None = None, engine: EngineOptions | None = None, **options: Any) -> Any:
@@ -80,7 +81,7 @@ def ask_dataset(dataset: Any, questions: Question | Sequence[Question] | None = 
                    in_flight_bytes=in_flight_bytes, engine=engine)
 
 
-def extract_dataset(dataset: Any, schema: str | Mapping[str, Any], *, model: Path | None = None,
+def extract_dataset(dataset: Any, schema: Schema, *, model: Path | None = None,
                     model_options: Mapping[str, Any] | None = None, workers: int = 1, cpus_per_worker: float = 1,
                     gpus_per_worker: float = 0, batch_documents: int = 256, in_flight_bytes: int | None = None,
                     fields: Mapping[str, str] | str | None = None, engine: EngineOptions | None = None,

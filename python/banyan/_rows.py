@@ -4,18 +4,22 @@ from __future__ import annotations
 import html
 import itertools
 import json
+import logging
 import os
 import pathlib
 import shutil
 import tempfile
-from typing import Any, Iterable, Mapping, Sequence, overload
+from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, overload
 
 from . import _storage
+from ._columns import InputColumns
 from ._errors import Error, in_words_of_python
 from ._outputs import check_output
-from ._schema import arrow_table
-from ._tables import Data, as_paths, is_parquet, iterate_rows, parquet_rows, pyarrow
+from ._schema import Results
+from ._tables import Data, as_paths, check_parquet, is_parquet, iterate_rows, parquet_rows, pyarrow
 from ._values import row_line
+
+log = logging.getLogger("banyan")
 
 
 class Folder:
@@ -31,43 +35,64 @@ class Folder:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def inputs(self, data: Data, fields: Mapping[str, str] | None = None, limit: int | None = None) -> list[str]:
-        """The files to read: those given, Parquet files and rows in memory as JSONL in the folder. No more than
-        `limit` rows are taken from what is written here."""
+    def inputs(self, data: Data, columns: InputColumns, limit: int | None = None) -> list[str]:
+        """The files to read: those given, Parquet files and rows in memory as JSONL in the folder. `columns` keeps what
+        is not read of tables. No more than `limit` rows are taken from what is written here."""
         paths = as_paths(data)
         if paths is None:
-            return [self._write("rows.jsonl", "rows", iterate_rows(data, fields, limit))]
+            return [self._write("rows.jsonl", "rows", iterate_rows(data, columns, limit), columns)]
+        if paths and all(is_parquet(path) for path in paths):
+            check_parquet(paths, columns)
         # Numbers go on from call to call: two files may have one name.
-        return [self._input(path, number, fields, limit) for number, path in enumerate(paths, len(self.names))]
+        several = len(paths) > 1
+        return [self._input(path, number, columns, several, limit) for number, path in enumerate(paths, len(self.names))]
 
-    def _input(self, path: str, number: int, fields: Mapping[str, str] | None, limit: int | None) -> str:
+    def _input(self, path: str, number: int, columns: InputColumns, several: bool, limit: int | None) -> str:
         at_url = _storage.is_url(path)
         name = f"{number}-{_storage.name_of(path) if at_url else pathlib.Path(path).name}"
         if is_parquet(path):
-            return self._write(f"{name}.jsonl", path, itertools.islice(parquet_rows(path, fields), limit))
+            rows = itertools.islice(parquet_rows(path, columns, several), limit)
+            return self._write(f"{name}.jsonl", str(path), rows, columns)
         if at_url:
             here = _storage.get(path, self.path / name)
             self.names[here] = path
             return here
         return path
 
-    def _write(self, name: str, shown: str, rows: Iterable[Mapping[str, Any]]) -> str:
+    def _write(self, name: str, shown: str, rows: Iterable[Mapping[str, Any]], columns: InputColumns) -> str:
         path = str(self.path / name)
         self.names[path] = shown
+        lost: dict[str, int] = {}
         with open(path, "wb") as file:
             for place, row in enumerate(rows):
-                file.write(row_line(row, place))
+                file.write(table_line(row, place, columns, lost))
+        for column, count in lost.items():
+            log.warning("column '%s': %d values have no form in JSON and are null in rows; Parquet, to_arrow(), to_pandas() and "
+                        "to_polars() have them", column, count)
         return path
 
 
-def write_parquet(task: str, rows: Sequence[Mapping[str, Any]], path: str, types: Mapping[str, Any] | None = None,
-                  facts: Mapping[str, str] | None = None) -> None:
-    """A Parquet file, which is there as a whole or not at all."""
+def table_line(row: Mapping[str, Any], place: int, columns: InputColumns, lost: dict[str, int]) -> bytes:
+    """A row as a line of JSON; of a table also where a column that is kept beside the job has no form in it."""
+    return row_line(row, place, lost if columns.is_table else None, columns.needed)
+
+
+class Table(Protocol):
+    """What can be written as Parquet."""
+
+    def arrow(self, facts: Mapping[str, str] | None = None) -> Any: ...
+
+
+def write_parquet(results: Table, path: str, facts: Mapping[str, str] | None = None,
+                  before: Callable[[str], object] | None = None) -> None:
+    """A Parquet file, which is there as a whole or not at all. `before` hears where it lies until it gets its name."""
     arrow = pyarrow()
     at_url = _storage.is_url(path)
     part = tempfile.mktemp(prefix="banyan-", suffix=".parquet") if at_url else f"{path}.{os.getpid()}.part"
     try:
-        arrow.parquet.write_table(arrow_table(task, rows, types, facts), part)
+        arrow.parquet.write_table(results.arrow(facts), part)
+        if before is not None:
+            before(part)
         if at_url:
             _storage.put(part, path)
         else:
@@ -87,10 +112,11 @@ class Rows(Sequence[dict[str, Any]]):
     them; messages of error rows speak of parameters where the command line speaks of its options."""
 
     def __init__(self, text: bytes | None, receipt: dict[str, Any], output: str | None = None,
-                 types: Mapping[str, Any] | None = None) -> None:
+                 columns: InputColumns | None = None, flat: Mapping[str, str] | None = None,
+                 asked_of_all: bool = True) -> None:
         self._text = text  # None: only in the file
         self._rows: list[dict[str, Any]] | None = None
-        self._types = dict(types or {})  # of the input's columns
+        self._columns, self._flat, self._asked_of_all = columns, flat, asked_of_all
         self.receipt = receipt  #: counts, times, versions and hashes, as `--receipt` writes them
         self.output = output  #: the file that was written, if any
 
@@ -149,16 +175,25 @@ class Rows(Sequence[dict[str, Any]]):
         """The rows that could not be answered."""
         return [row for row in self._all() if "error" in row]
 
+    @property
+    def results(self) -> Results:
+        return Results(self.receipt["task"], self._all(), self._columns, self._flat, self._asked_of_all)
+
     def to_pandas(self) -> Any:
-        import pandas
-        return pandas.DataFrame(self._all())
+        """The columns of `to_arrow`: whole numbers stay whole beside missing ones, JSON is objects, and the input's
+        columns have the types that they came with."""
+        return self.results.pandas()
+
+    def to_polars(self) -> Any:
+        """The columns of `to_arrow` as a frame of Polars."""
+        return self.results.polars()
 
     def to_arrow(self) -> Any:
         """The task's own columns, of fixed types, then the input's (docs/python.md)."""
-        return arrow_table(self.receipt["task"], self._all(), self._types)
+        return self.results.arrow()
 
     def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """The table of `to_arrow` as a file; one that is there is kept unless `overwrite`."""
         target = os.fspath(path)
         check_output(target, overwrite=overwrite)
-        write_parquet(self.receipt["task"], self._all(), target, self._types)
+        write_parquet(self.results, target)

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import uuid
-from typing import Any, Mapping
+from typing import Any, Container, Mapping
 
 #: Why a row cannot be asked, carried in the row itself; the library makes an error row of it.
 PROBLEM = "banyan:problem"
@@ -49,8 +49,11 @@ def plain(value: Any) -> Any:
         return os.fspath(value)
     if isinstance(value, enum.Enum):
         return value.value
-    if isinstance(value, (bytes, bytearray)):
-        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        try:
+            return bytes(value).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise NoJson("bytes that are not UTF-8 have no form in JSON; give them as base64") from error
     if isinstance(value, (set, frozenset, tuple)):
         return list(value)
     if isinstance(value, Mapping):
@@ -98,17 +101,26 @@ def json_line(row: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "surrogatepass") + b"\n"
 
 
-def row_line(row: Mapping[str, Any], place: int) -> bytes:
-    """The same of a job's input: a row that cannot be written becomes one that says why, with what else it has."""
+def row_line(row: Mapping[str, Any], place: int, lost: dict[str, int] | None = None, needed: Container[str] = ()) -> bytes:
+    """The same of a job's input: a row that cannot be written becomes one that says why, with what else it has. `lost`:
+    the row is of a table, whose columns are kept elsewhere; then only a column that is `needed` is missed, and `lost`
+    counts the others."""
     try:
         return json_line(row)
     except NoJson as error:
+        problem = error if lost is None else None
         kept: dict[str, Any] = {}
         for name, value in row.items():
             try:
                 json_text(value)
                 kept[str(name)] = value
-            except NoJson:
-                pass
-        where = f"row {place}, column '{error.column}'" if error.column else f"row {place}"
-        return json_line({**kept, PROBLEM: f"{where}: {error.reason}"})
+            except NoJson as reason:
+                if lost is not None and name in needed:
+                    problem = NoJson(reason.reason, str(name))
+                elif lost is not None:
+                    kept[str(name)] = None
+                    lost[str(name)] = lost.get(str(name), 0) + 1
+        if problem is None:
+            return json_line(kept)
+        where = f"row {place}, column '{problem.column}'" if problem.column else f"row {place}"
+        return json_line({**kept, PROBLEM: f"{where}: {problem.reason}"})

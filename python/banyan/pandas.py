@@ -2,21 +2,31 @@
 
 >>> import pandas, banyan.pandas
 >>> frame = pandas.DataFrame({"page": ["Anna steers the ferry."]})
->>> frame.banyan.ask("Who steers the ferry?", text="page", model=model)
+>>> frame.banyan.ask("Who steers the ferry?", text="page")["answer"].tolist()
+['Anna']
+
+A cell that could not be answered has none; ``errors=True`` gives the reasons in a column ``NAME_error`` beside it.
 """
+
 from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
 import pandas
 
-from ._answers import Answers, Cell
-from ._frames import asked_columns
+from ._answers import Answers
+from ._errors import Error
+from ._frames import REASON, answered, asked_columns, result_names, text_cells
 from ._model import Model
+from ._options import Path
 
 
-def _texts(column: Any) -> list[str | None]:
-    return [None if not isinstance(text, str) else text for text in column]
+def _column(frame: Any, name: str) -> Any:
+    """The one column of this name."""
+    count = list(frame.columns).count(name)
+    if count != 1:
+        raise Error(f"text: expected one column '{name}', found {count or 'none'}")
+    return frame[name]
 
 
 @pandas.api.extensions.register_dataframe_accessor("banyan")
@@ -26,13 +36,26 @@ class BanyanFrame:
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
-    def ask(self, questions: str | Mapping[str, str], *, text: str, model: Model, **options: Any) -> Any:
+    def ask(
+        self,
+        questions: str | Mapping[str, str],
+        *,
+        text: str,
+        model: Model | Path | None = None,
+        errors: bool = False,
+        **options: Any,
+    ) -> Any:
         """The frame with an answer for every row: a column ``answer``, or one for every name of a dict of questions.
-        A cell without a text has none; `options` are those of `banyan.ask`."""
-        named = {"answer": questions} if isinstance(questions, str) else dict(questions)
-        columns = asked_columns(_texts(self._frame[text]), named, model, options)
-        return self._frame.assign(**{name: pandas.Series(values, index=self._frame.index, dtype=object)
-                                     for name, values in columns.items()})
+        A cell without a text has none; `options` are those of `banyan.ask`.
+
+        >>> import pandas, banyan.pandas
+        >>> pages = pandas.DataFrame({"page": ["Anna steers the ferry."]})
+        >>> pages.banyan.ask({"who": "Who steers the ferry?"}, text="page")["who"].tolist()
+        ['Anna']
+        """
+        named = result_names(questions, self._frame.columns, errors)
+        columns = asked_columns(text_cells(_column(self._frame, text)), named, model, options, errors)
+        return pandas.concat([self._frame, pandas.DataFrame(columns, index=self._frame.index, dtype=object)], axis=1)
 
 
 @pandas.api.extensions.register_series_accessor("banyan")
@@ -42,15 +65,43 @@ class BanyanSeries:
     def __init__(self, series: Any) -> None:
         self._series = series
 
-    def ask(self, question: str, *, model: Model, **options: Any) -> Any:
-        """An answer for every text, with the series' index."""
-        found = asked_columns(_texts(self._series), {"answer": question}, model, options)["answer"]
-        return pandas.Series(found, index=self._series.index, dtype=object, name=self._series.name)
+    def ask(self, question: str, *, model: Model | Path | None = None, errors: bool = False, **options: Any) -> Any:
+        """An answer for every text, with the series' index; with `errors` a frame of ``answer`` and ``answer_error``.
 
-    def ask_choice(self, question: str, labels: Sequence[str], *, model: Model, **options: Any) -> Any:
-        """The label that fits best, with its probability: a frame of two columns."""
-        answers = Answers(model, options={"ask": options})
-        found = answers([None if text is None else Cell("choice", text, question, tuple(labels))
-                         for text in _texts(self._series)])
-        return pandas.DataFrame([one or {"label": None, "probability": None} for one in found], index=self._series.index,
-                                columns=["label", "probability"])
+        >>> import pandas, banyan.pandas
+        >>> pandas.Series(["Anna steers the ferry.", None]).banyan.ask("Who steers the ferry?").tolist()
+        ['Anna', None]
+        """
+        found = asked_columns(text_cells(self._series), {"answer": question}, model, options, errors)
+        if errors:
+            return pandas.DataFrame(found, index=self._series.index, dtype=object)
+        return pandas.Series(found["answer"], index=self._series.index, dtype=object, name=self._series.name)
+
+    def ask_choice(
+        self,
+        question: str,
+        labels: Sequence[str],
+        *,
+        model: Model | Path | None = None,
+        errors: bool = False,
+        **options: Any,
+    ) -> Any:
+        """The label that fits best, with its probability: a frame of two columns, and with `errors` of ``label_error``.
+
+        >>> import pandas, banyan.pandas
+        >>> pandas.Series(["Anna steers the ferry."]).banyan.ask_choice("Who steers?", ["Anna", "Ivan"])["label"].tolist()
+        ['Anna']
+        """
+        values, reasons = answered(
+            Answers(model, options={"ask": options}), text_cells(self._series), "choice", question, labels
+        )
+        found = pandas.DataFrame(
+            [one or {"label": None, "probability": None} for one in values],
+            index=self._series.index,
+            columns=["label", "probability"],
+        )
+        return (
+            found.assign(**{REASON.format("label"): pandas.Series(reasons, index=found.index, dtype=object)})
+            if errors
+            else found
+        )

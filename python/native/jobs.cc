@@ -1,6 +1,7 @@
 // ask, extract and rag as jobs: the same code that the command line runs, on files.
 #include <functional>
 
+#include "banyan/row_columns.h"
 #include "bound.h"
 #include "options.h"
 
@@ -10,7 +11,9 @@ namespace {
 // Holds the model's lock for as long as a job runs.
 class JobLock {
  public:
-  explicit JobLock(ComputeLock& lock) : lock_(lock) { lock_.BeginJob(); }
+  JobLock(ComputeLock& lock, Interruption& interruption) : lock_(lock) {
+    lock_.BeginJob(interruption);
+  }
   ~JobLock() { lock_.End(); }
   JobLock(const JobLock&) = delete;
   JobLock& operator=(const JobLock&) = delete;
@@ -36,11 +39,19 @@ nb::dict ProgressOf(const JobProgress& progress) {
   return fields;
 }
 
+// What Python wants to hear of a job, None where it does not.
+struct JobListener {
+  nb::object progress, notice;
+  nb::object look;  // called some times a second, also while the job waits; may raise
+};
+
 // What a job tells Python while it runs. An exception of a callable ends the job and is raised.
 class JobCalls {
  public:
-  JobCalls(JobOptions& job, nb::object progress, nb::object notice)
-      : progress_(std::move(progress)), notice_(std::move(notice)) {
+  JobCalls(JobOptions& job, JobListener listener)
+      : progress_(std::move(listener.progress)),
+        notice_(std::move(listener.notice)),
+        interruption_(std::move(listener.look)) {
     job.stop = [this] { return raised_ != nullptr || interruption_.Pending(); };
     if (!progress_.is_none()) {
       job.progress = [this](const JobProgress& now) { Call([&] { progress_(ProgressOf(now)); }); };
@@ -49,6 +60,7 @@ class JobCalls {
       job.notice = [this](const std::string& text) { Call([&] { notice_(text); }); };
     }
   }
+  Interruption& interruption() { return interruption_; }
   // REQUIRES: the GIL is held.
   void Raise() const {
     if (raised_) std::rethrow_exception(raised_);
@@ -73,7 +85,7 @@ class JobCalls {
 
 // Returns the receipt as JSON. `run` holds the model's lock and not the GIL.
 std::string RunJob(
-    BoundModel& model, const nb::dict& job_values, nb::object progress, nb::object notice,
+    BoundModel& model, const nb::dict& job_values, JobListener listener,
     const char* document_field, std::vector<std::vector<std::string>> needed_columns,
     const std::function<JobReceipt(std::shared_ptr<Model>, const JobOptions&)>& run) {
   const std::shared_ptr<Model> loaded = model.model.get("model");
@@ -81,12 +93,12 @@ std::string RunJob(
   job.document_field = document_field;
   job.other_document_field = job.document_field == "text" ? "context" : "text";
   job.needed_columns = std::move(needed_columns);
-  JobCalls calls(job, std::move(progress), std::move(notice));
+  JobCalls calls(job, std::move(listener));
   JobReceipt receipt;
   {
     const nb::gil_scoped_release unlocked;
     CheckJob(job);
-    const JobLock lock(*model.compute_lock);
+    const JobLock lock(*model.compute_lock, calls.interruption());
     receipt = run(loaded, job);
   }
   calls.Raise();
@@ -103,9 +115,28 @@ std::string Estimate(BoundModel& model, const nb::dict& engine, const nb::dict& 
   job.document_field = document_field;
   job.other_document_field = job.document_field == "text" ? "context" : "text";
   const std::shared_ptr<Model> loaded = model.model.get("model");
+  Interruption interruption;
   const nb::gil_scoped_release unlocked;
-  const JobLock lock(*model.compute_lock);
+  const JobLock lock(*model.compute_lock, interruption);
   return estimate(loaded, engine_options, options, job).ToJson();
+}
+
+// What a value of a flat row is, for the types of tables.
+const char* FlatTypeOf(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kText:
+    case ValueKind::kDate:
+    case ValueKind::kEnum:
+      return "string";
+    case ValueKind::kNumber:
+      return "double";
+    case ValueKind::kInteger:
+      return "int64";
+    case ValueKind::kBoolean:
+      return "bool";
+    default:
+      return "json";
+  }
 }
 
 }  // namespace
@@ -114,41 +145,52 @@ void AddJobs(nb::module_& module) {
   module.def(
       "run_ask",
       [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
-         nb::object progress, nb::object notice) {
+         nb::object progress, nb::object notice, nb::object look) {
         const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
         const AskOptions options = ReadAll(task, AskOptionsOf);
-        return RunJob(model, job, std::move(progress), std::move(notice), "context",
+        return RunJob(model, job, {progress, notice, look}, "context",
                       NeededColumns(options),
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
                         return RunAsk(std::move(loaded), engine_options, options, j);
                       });
       },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+      nb::arg().none());
   module.def(
       "run_extract",
       [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
-         nb::object progress, nb::object notice) {
+         nb::object progress, nb::object notice, nb::object look) {
         const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
         const ExtractOptions options = ReadAll(task, ExtractOptionsOf);
         ParseExtractSchema(options.schema, options.schema_name);  // refused before anything is read
-        return RunJob(model, job, std::move(progress), std::move(notice), "text", {{"text"}},
+        return RunJob(model, job, {progress, notice, look}, "text", {{"text"}},
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
                         return RunExtract(std::move(loaded), engine_options, options, j);
                       });
       },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+      nb::arg().none());
   module.def(
       "run_rag",
       [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
-         nb::object progress, nb::object notice) {
+         nb::object progress, nb::object notice, nb::object look) {
         const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
         const RagOptions options = ReadAll(task, RagOptionsOf);
-        return RunJob(model, job, std::move(progress), std::move(notice), "context", {},
+        return RunJob(model, job, {progress, notice, look}, "context", {},
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
                         return RunRag(std::move(loaded), engine_options, options, j);
                       });
       },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+      nb::arg().none());
+  module.def("carried_names", CarriedFieldNames);
+  module.def("flat_columns", [](const std::string& schema) {
+    std::vector<std::pair<std::string, std::string>> columns;
+    for (FlatColumn& column : FlatColumns(ParseExtractSchema(schema, "schema"))) {
+      columns.emplace_back(std::move(column.name), FlatTypeOf(column.kind));
+    }
+    return columns;
+  });
   module.def("show_prompts", [](BoundModel& model, const nb::dict& task, const nb::dict& job) {
     const AskOptions options = ReadAll(task, AskOptionsOf);
     const JobOptions read = ReadAll(job, JobOptionsOf);

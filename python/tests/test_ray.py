@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 import unittest
+from unittest import mock
 
 from ray_cluster import LocalCluster
 
@@ -16,6 +17,7 @@ import ray.data
 import banyan
 import banyan.ray
 from support import PackageTest, documents
+import test_lossless
 
 PROGRAM = textwrap.dedent("""
     import sys, ray, banyan.ray
@@ -91,6 +93,24 @@ class Jobs(PackageTest):
         table = pyarrow.parquet.read_table(self.path("out.parquet")).to_pylist()
         self.assertEqual([row["answer"] for row in table], [row["answer"] for row in wanted])
         self.assertEqual(summary.rows, 6)
+
+    def test_without_a_model_the_librarys_default_answers(self):
+        rows = documents(3, 1)
+        wanted = banyan.ask(rows, model=self.model, max_new=3).lines
+        with mock.patch("banyan._native.default_reader", return_value=(self.model_path, "")):
+            banyan.ray.ask(rows, self.path("out.jsonl"), folder=self.path("job"), workers=1, max_new=3, engine={"kv_memory": "64M"})
+            found = banyan.ray.ask_dataset(ray.data.from_items(rows), max_new=3, engine={"kv_memory": "64M"}).take_all()
+        self.assertEqual((self.folder / "out.jsonl").read_bytes().splitlines(), wanted)
+        self.assertEqual(sorted(row["answer"] for row in found), sorted(json.loads(line)["answer"] for line in wanted))
+
+    def test_an_output_inside_the_dataset_is_refused(self):
+        import pyarrow
+        import pyarrow.parquet
+        target = self.path("in.parquet")
+        pyarrow.parquet.write_table(pyarrow.table({"context": ["Anna steers."]}), target)
+        with self.assertRaisesRegex(banyan.Error, "is both the input and the output"):
+            banyan.ray.ask(ray.data.read_parquet(target), target, "Who?", folder=self.path("job"), model=self.model_path,
+                           overwrite=True)
 
     def test_workers_of_two_kinds_share_a_job(self):
         rows = documents(60, 2)
@@ -219,6 +239,29 @@ class Jobs(PackageTest):
                 banyan.ray.ask([{"context": "a", "question": "b"}], self.path("out.jsonl"), folder=self.path("job"),
                                model=self.model_path, **options)
             self.assertIn(words, str(caught.exception))
+
+
+class Lossless(test_lossless.Random):
+    """Random tables: files and Datasets, in blocks and in the middle of a pipeline."""
+
+    SEEDS = range(4)
+    test_arrow_and_parquet = test_pandas = test_polars = test_duckdb = test_lists = test_the_command_line = None
+
+    def test_columns_come_back_from_ray(self):
+        import pyarrow.parquet
+
+        def body(table, shown, answers):
+            if table.num_rows == 0:
+                return
+            job = self.path(f"job{len(list(self.folder.iterdir()))}")
+            pyarrow.parquet.write_table(table, self.path("x.parquet"))
+            read = pyarrow.parquet.read_table(self.path("x.parquet"))
+            for kind, data in (("file", self.path("x.parquet")), ("dataset", ray.data.from_arrow(table))):
+                output = f"{job}.{kind}.parquet"
+                banyan.ray.ask(data, output, test_lossless.QUESTION, folder=f"{job}.{kind}", model=self.model_path, workers=1, max_new=3,
+                               engine={"kv_memory": "64M"})
+                self.check(pyarrow.parquet.read_table(output), read, shown, answers)
+        self.tables(body)
 
 
 if __name__ == "__main__":

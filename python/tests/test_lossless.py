@@ -1,0 +1,788 @@
+"""What goes in comes out: columns of the input, in every type and door, beside answers that are the command line's."""
+
+import contextlib
+import datetime
+import decimal
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import unittest
+
+import banyan
+import banyan._native
+from banyan._schema import FIXED, MORE
+from support import PackageTest
+
+QUESTION = "What is it about?"
+SCHEMA = {"attributes": [{"name": "thing"}, {"name": "tokens", "type": "integer"}, {"name": "kept"}]}
+BIG = 1850000000000000001
+
+
+def has(name):
+    return unittest.skipUnless(importlib.util.find_spec(name), f"{name} is not installed")
+
+
+class Tables(PackageTest):
+    def ask(self, data, questions=QUESTION, **options):
+        return banyan.ask(data, questions, model=self.model, max_new=3, **options)
+
+    @contextlib.contextmanager
+    def refused(self, words, kind=None):
+        with self.assertRaises(banyan.Error) as caught:
+            yield
+        self.assertIn(words, str(caught.exception))
+        if kind is not None:
+            self.assertEqual(caught.exception.kind, kind)
+
+
+class Types(Tables):
+    def test_a_failed_row_changes_no_type(self):
+        import pandas
+
+        frame = pandas.DataFrame({"id": [BIG, BIG + 2, 3], "context": ["Text.", None, "More."], "n": [BIG, BIG + 2, 1]})
+        for data in (frame, frame.to_dict("records")):
+            found = self.ask(data).to_pandas()
+            self.assertEqual(found["id"].tolist(), [BIG, BIG + 2, 3])
+            self.assertEqual(found["n"].tolist(), [BIG, BIG + 2, 1])
+            self.assertEqual(str(found["tokens"].dtype), "Int64")
+            self.assertEqual(found["error"].notna().tolist(), [False, True, False])
+
+    def test_whole_numbers_beside_fractions_are_not_rounded(self):
+        rows = [{"context": "Text.", "n": BIG}, {"context": "More.", "n": 0.5}]
+        self.assertEqual(self.ask(rows).to_arrow().column("n").to_pylist(), [str(BIG), "0.5"])
+        self.assertEqual(self.ask(rows).to_pandas()["n"].tolist(), [BIG, 0.5])
+        path = self.write("in.jsonl", rows)
+        self.assertEqual(self.ask(path).to_arrow().column("n").to_pylist(), [str(BIG), "0.5"])
+        self.assertEqual(
+            self.ask([{"context": "a", "n": 2}, {"context": "b", "n": 0.5}]).to_arrow().column("n").to_pylist(),
+            [2.0, 0.5],
+        )
+
+    def test_columns_come_back_as_they_were(self):
+        import pandas
+        import pyarrow
+
+        table = pyarrow.table(
+            {
+                "context": ["Text.", None, "More."],
+                "day": pyarrow.array([1, None, 3_000_000], pyarrow.date32()),
+                "price": [decimal.Decimal("1.10"), None, decimal.Decimal("99.99")],
+                "kind": pyarrow.array(["a", None, "a"]).dictionary_encode(),
+                "raw": [b"\xff\xfe", b"", None],
+                "big": pyarrow.array([2**63, None, 0], pyarrow.uint64()),
+                "none": pyarrow.nulls(3),
+                "when": pyarrow.array([1, None, 3], pyarrow.timestamp("ns", "Europe/Lisbon")),
+                "far": [float("inf"), float("nan"), None],
+                "deep": [{"a": [1, None]}, None, {"a": []}],
+            }
+        )
+        found = self.ask(table)
+        for name in table.column_names[1:]:
+            self.assertTrue(found.to_arrow().column(name).equals(table.column(name)) or name == "far", name)
+        self.assertEqual(str(found.to_arrow().column("far").to_pylist()), str(table.column("far").to_pylist()))
+        found.to_parquet(self.path("out.parquet"))
+        import pyarrow.parquet
+
+        self.assertEqual(
+            pyarrow.parquet.read_table(self.path("out.parquet")).column("raw").to_pylist(), [b"\xff\xfe", b"", None]
+        )
+        frame = pandas.DataFrame(
+            {
+                "context": ["Text.", "More."],
+                "kind": pandas.Categorical(["a", "b"]),
+                "month": pandas.period_range("2020-01", periods=2, freq="M"),
+                "odd": [1 + 2j, 3j],
+                "thin": pandas.arrays.SparseArray([0, 1]),
+                "small": pandas.array([1, None], dtype="Int8"),
+                "zone": pandas.to_datetime(["2020-01-01", None]).tz_localize("Asia/Tokyo"),
+                "any": [object, None],
+            }
+        )
+        pandas.testing.assert_frame_equal(self.ask(frame).to_pandas()[frame.columns[1:]], frame[frame.columns[1:]])
+
+    def test_the_schema_does_not_depend_on_the_rows(self):
+        import pandas
+        import pyarrow
+
+        whole = pyarrow.table({"context": ["Text."], "n": pyarrow.array([1], pyarrow.int16()), "t": ["x"]})
+        cases = [
+            whole.slice(0, 0),
+            pyarrow.table(
+                {
+                    "context": pyarrow.array([None], pyarrow.string()),
+                    "n": pyarrow.array([None], pyarrow.int16()),
+                    "t": pyarrow.array([None], pyarrow.string()),
+                }
+            ),
+        ]
+        wanted = self.ask(whole)
+        for case in cases:
+            found = self.ask(case)
+            self.assertEqual(found.to_arrow().schema, wanted.to_arrow().schema)
+            self.assertEqual(found.to_pandas().dtypes.to_dict(), wanted.to_pandas().dtypes.to_dict())
+            frame = pandas.DataFrame(
+                {"context": case["context"].to_pylist(), "n": pandas.array(case["n"].to_pylist(), dtype="Int16")}
+            )
+            self.assertEqual(str(self.ask(frame).to_pandas().dtypes["n"]), "Int16")
+
+    def test_a_table_without_rows_replaces_another(self):
+        import pyarrow
+        import pyarrow.parquet
+
+        for name in ("a", "b"):
+            table = pyarrow.table(
+                {"context": pyarrow.array([], pyarrow.string()), name: pyarrow.array([], pyarrow.int8())}
+            )
+            self.ask(table, output=self.path("out.parquet"), overwrite=True)
+            self.assertIn(name, pyarrow.parquet.read_table(self.path("out.parquet")).column_names)
+
+
+class Names(Tables):
+    ROW = {
+        "id": "a",
+        "context": "Text.",
+        "text": "Text.",
+        "question": "why?",
+        "documents": [{"id": "d", "text": "Text."}],
+    }
+
+    def test_the_lists_of_names_are_one(self):
+        for task in ("ask", "extract", "rag"):
+            results = {*FIXED[task], *MORE[task]} - {"id", "question_id", "question", "category"}
+            self.assertEqual(
+                banyan._native.carried_names(task, sorted(results), []), ["input_" + name for name in sorted(results)]
+            )
+
+    def test_fields_that_are_named_like_results_survive(self):
+        for task, call in (
+            ("ask", lambda rows: self.ask(rows, None)),
+            ("rag", lambda rows: banyan.rag(rows, model=self.model, max_new=3)),
+            ("extract", lambda rows: banyan.extract(rows, SCHEMA, model=self.model)),
+        ):
+            names = sorted(
+                ({*FIXED[task], *MORE[task]} | {"input_error", "input_input_error", "inputs"})
+                - {"id", "question_id", "question", "category"}
+            )
+            own = {name: number for number, name in enumerate(names)}
+            row = {
+                name: self.ROW[name]
+                for name in ("id", {"ask": "context", "extract": "text", "rag": "documents"}[task], "question")
+            }
+            found = call([{**row, **own}, {"id": "bad", **own}])
+            shown = dict(zip(names, banyan._native.carried_names(task, names, [])))
+            self.assertEqual(shown["input_error"], "input_input_error")
+            for one in found:  # answered or not
+                self.assertEqual({name: one[shown[name]] for name in names}, own, task)
+            self.assertNotIn("error", found[0])
+            table = found.to_arrow()
+            for name in names:
+                self.assertEqual(table.column(shown[name]).to_pylist(), [own[name]] * 2, name)
+            self.assertEqual(table.column("error").to_pylist()[0], None)
+
+    def test_attributes_of_flat_rows_are_results_too(self):
+        rows = [
+            {"id": 1, "text": "Text.", "thing": "mine", "tokens": "mine", "kept": 7, "value.tokens": 8},
+            {"id": 2, "kept": 9},
+        ]
+        found = banyan.extract(rows, SCHEMA, model=self.model, flat=True)
+        self.assertEqual(
+            [found[0][name] for name in ("input_thing", "input_tokens", "input_kept", "input_value.tokens")],
+            ["mine", "mine", 7, 8],
+        )
+        self.assertEqual(found[1]["input_kept"], 9)
+        table = found.to_arrow()
+        self.assertEqual(table.column("input_kept").to_pylist(), [7, 9])
+        self.assertEqual(
+            [str(table.schema.field(name).type) for name in ("thing", "value.tokens", "kept")],
+            ["string", "int64", "string"],
+        )
+
+    def test_a_column_whose_name_means_another_one_is_kept(self):
+        rows = [{"id": 1, "key": "k", "context": "not this", "body": "Text.", "input_context": 3}]
+        found = self.ask(rows, fields={"id": "key", "context": "body"})
+        self.assertEqual(
+            (found[0]["id"], found[0]["input_id"], found[0]["input_input_context"], found[0]["input_context"]),
+            ("k", 1, "not this", 3),
+        )
+        self.assertEqual(found.to_arrow().column("input_id").to_pylist(), [1])
+        lines = self.command_lines(
+            "ask",
+            self.write("in.jsonl", rows),
+            "-q",
+            QUESTION,
+            "--max-new",
+            3,
+            "--field",
+            "id=key",
+            "--field",
+            "context=body",
+        )
+        self.assertEqual(found.lines, lines)
+
+    def test_csv_keeps_its_columns(self):
+        pathlib.Path(self.path("in.csv")).write_text(
+            "id,context,answer,input_answer,confidence,error_kind,note\n1,Text.,a,b,c,d,e\n"
+        )
+        self.command_lines("ask", self.path("in.csv"), "-q", QUESTION, "--max-new", 3, "-o", self.path("out.csv"))
+        import csv
+
+        with open(self.path("out.csv"), newline="") as file:
+            row = next(csv.DictReader(file))
+        self.assertEqual(
+            [
+                row[name]
+                for name in ("input_answer", "input_input_answer", "input_confidence", "input_error_kind", "note")
+            ],
+            ["a", "b", "c", "d", "e"],
+        )
+        self.assertNotIn("input_", row["more"])
+
+    def test_two_columns_of_one_name_are_refused_before_the_work(self):
+        import pandas
+        import pyarrow
+        import banyan.pandas
+
+        frame = pandas.DataFrame([["a", "b"]], columns=["context", "context"])
+        table = pyarrow.table([["a"], ["b"]], names=["context", "context"])
+        for data in (frame, table, pandas.DataFrame([["a", "b"]], columns=["1", 1])):
+            with self.refused("two columns have the name"):
+                banyan.ask(data, QUESTION, model="/nowhere.gguf")
+        with self.refused("expected one column 'context', found 2"):
+            frame.banyan.ask(QUESTION, text="context", model=self.model)
+        with self.refused("has a column 'answer' already"):
+            pandas.DataFrame({"page": ["a"], "answer": [1]}).banyan.ask(QUESTION, text="page", model=self.model)
+
+    def test_what_parquet_cannot_hold_is_refused_before_the_work(self):
+        import pandas
+
+        frame = pandas.DataFrame({"context": ["Text."], "odd": [1j]})
+        with self.refused("column 'odd': Arrow and Parquet have no type for complex128"):
+            banyan.ask(frame, QUESTION, model="/nowhere.gguf", output=self.path("out.parquet"))
+        found = self.ask(frame)
+        with self.assertLogs("banyan", "WARNING") as said:
+            table = found.to_arrow()
+        self.assertIn("column 'odd'", said.output[0])
+        self.assertEqual(
+            table.column("answer").to_pylist(), [found[0]["answer"]]
+        )  # without the column, with the answers
+        self.assertEqual(found.to_pandas()["odd"].tolist(), [1j])
+
+
+class Rows(Tables):
+    def test_rows_that_cannot_be_asked_keep_their_columns(self):
+        rows = [
+            {"id": 1, "context": "Text.", "n": 1},
+            {"id": 2, "n": 2},
+            {"id": 3, "context": "word " * 3000, "n": 3},
+            {"id": 1, "context": "x", "n": 4},
+        ]
+        found = self.ask(rows)
+        self.assertEqual([row["n"] for row in found], [1, 2, 3, 4])
+        self.assertEqual(len(found.errors), 3)
+        lines = self.command_lines("ask", self.write("in.jsonl", rows), "-q", QUESTION, "--max-new", 3, code=1)
+        self.assertEqual([json.loads(line)["n"] for line in lines], [1, 2, 3, 4])
+        self.assertEqual(found.to_pandas()["n"].tolist(), [1, 2, 3, 4])
+
+    def test_strict_raises_for_a_row_that_cannot_be_asked(self):
+        rows = [{"id": 1, "context": "Text."}, {"id": "bad", "n": 1}]
+        with self.refused("expected the field 'context', found none"):
+            self.ask(rows, strict=True)
+        with self.refused("too long"):
+            self.ask([{"context": "word " * 3000}], strict=True)
+        self.command_lines("ask", self.write("in.jsonl", rows), "-q", QUESTION, "--strict", code=1)
+
+    def test_texts_alone_are_documents(self):
+        import numpy
+        import pandas
+        import pyarrow
+
+        texts = ["Text about figs.", "tea"]
+        wanted = [row["answer"] for row in self.ask([{"context": text} for text in texts])]
+        for data in (
+            texts,
+            tuple(texts),
+            pandas.Series(texts),
+            pandas.Series(texts, name="page"),
+            pyarrow.array(texts),
+            numpy.array(texts),
+        ):
+            self.assertEqual([row["answer"] for row in self.ask(data)], wanted, type(data))
+        self.assertEqual([row["id"] for row in self.ask(pandas.Series(texts, index=["a", "b"]))], ["a", "b"])
+        path = self.path("page.txt")
+        pathlib.Path(path).write_text(texts[0])
+        self.assertEqual(self.ask([path])[0]["answer"], wanted[0])
+        with self.refused("expected files alone, or texts alone", "not_found"):
+            self.ask([path, "Text about figs."])
+        with self.refused("a text is given as a list", "not_found"):
+            self.ask("Text about figs.")
+        for missing in ("/nowhere.jsonl", "pages.parquet"):
+            with self.refused("no such", "not_found"):
+                self.ask([missing])
+
+    def test_rows_without_ids_take_nobodys(self):
+        import pandas
+
+        rows = [{"id": 1, "context": "a"}, {"context": "b"}, {"id": "x", "context": "c"}]
+        found = self.ask(rows)
+        self.assertEqual(([row["id"] for row in found], found.errors), ([1, "row 1", "x"], []))
+        found = self.ask(pandas.DataFrame({"id": pandas.array([1, None], dtype="Int64"), "context": ["a", "b"]}))
+        self.assertEqual((len(found), found.errors), (2, []))
+        self.assertEqual(found.to_arrow().column("id").to_pylist(), [1, None])
+        path = self.write("in.jsonl", [{"id": 2, "context": "a"}, {"context": "b"}])
+        self.assertEqual([row["id"] for row in self.ask(path)], [2, f"{path}:2"])
+        pathlib.Path(self.path("in.csv")).write_text("id,context\n,a\n2,b\n3,c\n")
+        self.assertEqual([row["id"] for row in self.ask(self.path("in.csv"))], [f"{self.path('in.csv')}:2", "2", "3"])
+
+    def test_questions_have_names(self):
+        named = self.ask([{"context": "Text."}], {"who": "Who?", "what": {"question": "What?", "choices": ["a", "b"]}})
+        self.assertEqual([row["question_id"] for row in named], ["who", "what"])
+        self.assertIn(named[1]["answer"], ("a", "b"))
+        self.assertEqual(self.ask([{"context": "Text."}], {"question": "Who?", "id": 7})[0]["question_id"], 7)
+        with self.refused("questions: 'who': expected a question, found int"):
+            self.ask([{"context": "Text."}], {"who": 3})
+
+    @has("pydantic")
+    def test_classes_of_pydantic_are_schemas(self):
+        import enum
+        from typing import List, Optional
+        import pydantic
+
+        class Colour(enum.Enum):
+            RED = "red"
+            BLUE = "blue"
+
+        class Part(pydantic.BaseModel):
+            name: str
+
+        class Lamp(pydantic.BaseModel):
+            """A lamp."""
+
+            brand: str = pydantic.Field(description="who makes it")
+            watts: Optional[int] = None
+            colour: Colour
+            part: Part
+            tags: List[str] = []
+
+        found = banyan.extract([{"id": 1, "text": "A red lamp."}], Lamp, model=self.model)
+        self.assertEqual(found.errors, [])
+        self.assertEqual(
+            found.lines,
+            banyan.extract([{"id": 1, "text": "A red lamp."}], Lamp.model_json_schema(), model=self.model).lines,
+        )
+        self.assertIn("part", found[0]["values"])
+        with self.refused("found object"):
+            banyan.extract([{"text": "x"}], object(), model=self.model)
+
+    def test_a_question_may_end_like_a_file(self):
+        import subprocess
+        import sys
+
+        path = self.write("in.jsonl", [{"id": 1, "context": "Text."}])
+        for question in (["-q", "pages.parquet"], ["Where is pages.parquet"]):
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "banyan",
+                    "ask",
+                    path,
+                    *question,
+                    "-m",
+                    self.model_path,
+                    "--threads",
+                    "1",
+                    "--max-new",
+                    "2",
+                    "--quiet",
+                ],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["question"], question[-1])
+
+
+class Folders(Tables):
+    def made(self, *names):
+        import pyarrow
+        import pyarrow.parquet
+
+        for number, name in enumerate(names):
+            pathlib.Path(self.path(name)).parent.mkdir(parents=True, exist_ok=True)
+            if name.endswith(".parquet"):
+                pyarrow.parquet.write_table(
+                    pyarrow.table({"id": [f"p{number}"], "context": [f"Text {number}."]}), self.path(name)
+                )
+            else:
+                pathlib.Path(self.path(name)).write_text("Read me.")
+        return self.path(names[0].split("/")[0])
+
+    def test_other_files_beside_parquet_are_not_read_instead(self):
+        folder = self.made("pages/README.md", "pages/a.parquet")
+        with self.refused("has Parquet files and others"):
+            self.ask(folder)
+        self.assertEqual([row["id"] for row in self.ask(folder + "/*.parquet")], ["p1"])
+        self.assertEqual(
+            [row["id"] for row in self.ask(self.made("marks/_SUCCESS", "marks/.crc", "marks/b.parquet"))], ["p2"]
+        )
+
+    def test_partitions_are_columns_as_pyarrow_reads_them(self):
+        import pyarrow.dataset
+
+        folder = self.made("t/year=2023/land=pt/a.parquet", "t/year=2024/land=__HIVE_DEFAULT_PARTITION__/b.parquet")
+        wanted = pyarrow.dataset.dataset(folder, partitioning="hive").to_table().sort_by("id")
+        found = self.ask(folder)
+        for name in ("id", "year", "land"):
+            self.assertEqual(found.to_arrow().column(name).to_pylist(), wanted.column(name).to_pylist())
+            self.assertEqual(found.to_arrow().schema.field(name).type, wanted.schema.field(name).type)
+        self.assertEqual([row["year"] for row in found], [2023, 2024])
+        self.assertEqual([row["land"] for row in self.ask(folder + "/**/*.parquet")], ["pt", None])
+
+    def test_files_that_do_not_fit_together_are_refused_before_the_work(self):
+        import pyarrow
+        import pyarrow.parquet
+
+        for name, column in (("a", [1]), ("b", [{"x": 1}])):
+            pyarrow.parquet.write_table(
+                pyarrow.table({"context": ["Text."], "n": column}), self.path(f"{name}.parquet")
+            )
+        with self.refused("its columns do not fit those of"):
+            banyan.ask([self.path("a.parquet"), self.path("b.parquet")], QUESTION, model="/nowhere.gguf")
+
+
+class Columns(Tables):
+    def test_reasons_stand_beside_cells_without_an_answer(self):
+        import pandas
+        import banyan.pandas
+
+        frame = pandas.DataFrame({"page": ["Text.", None, "word " * 3000, 7]}, index=list("abcd"))
+        with self.assertLogs("banyan", "WARNING") as said:
+            found = frame.banyan.ask({"who": "Who?"}, text="page", model=self.model, max_new=3, errors=True)
+        self.assertIn("2 of 4 cells have no answer", said.output[0])
+        self.assertEqual(found["who"].notna().tolist(), [True, False, False, False])
+        self.assertEqual(found["who_error"].isna().tolist(), [True, True, False, False])
+        self.assertEqual(found["who_error"].iloc[3], "expected a text, found int")
+        choice = frame["page"].banyan.ask_choice("What?", ["a", "b"], model=self.model, errors=True)
+        self.assertEqual(choice["label_error"].isna().tolist(), [True, True, False, False])
+        self.assertEqual(
+            frame["page"].banyan.ask("Who?", model=self.model, max_new=3, errors=True).columns.tolist(),
+            ["answer", "answer_error"],
+        )
+
+    @has("polars")
+    def test_and_in_polars(self):
+        import polars
+        import banyan.polars
+
+        frame = polars.DataFrame({"page": ["Text.", None, "word " * 3000]})
+        found = frame.banyan.ask({"who": "Who?"}, text="page", model=self.model, max_new=3, errors=True)
+        self.assertEqual(found.columns, ["page", "who", "who_error"])
+        self.assertEqual(found["who_error"].is_null().to_list(), [True, True, False])
+        column = frame.select(polars.col("page").banyan.ask("Who?", model=self.model, max_new=3, errors=True))["page"]
+        self.assertEqual([one["error"] is None for one in column.to_list()], [True, True, False])
+        with self.refused("has a column 'page' already"):
+            frame.banyan.ask({"page": "Who?"}, text="page", model=self.model)
+        with self.refused("expected one column 'none', found none"):
+            frame.banyan.ask("Who?", text="none", model=self.model)
+
+    def test_a_filter_takes_texts(self):
+        import pandas
+
+        for data, words in (
+            (pandas.DataFrame({"a": ["x"]}), "found DataFrame"),
+            ("text", "found str"),
+            ([1], "row 0: expected a text, found int"),
+        ):
+            with self.refused(words):
+                banyan.filter(data, "it is red", model=self.model)
+        self.assertEqual(len(banyan.filter(pandas.Series(["a", None]), "it is red", model=self.model).keep), 2)
+
+
+# --- Random tables
+
+
+class Maker:
+    """Random Arrow tables with a column of texts, whose other columns have any type and name."""
+
+    NAMES = [
+        "n",
+        "answer",
+        "confidence",
+        "tokens",
+        "error",
+        "more",
+        "values",
+        "scores",
+        "input_answer",
+        "note",
+        "caf\u00e9",
+        "a b",
+        "1",
+        "choice",
+        "index",
+        "probabilities",
+        "text_of",
+        "__x",
+    ]
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def types(self):
+        import pyarrow as pa
+
+        simple = [
+            pa.int8(),
+            pa.int64(),
+            pa.uint64(),
+            pa.float32(),
+            pa.float64(),
+            pa.bool_(),
+            pa.string(),
+            pa.large_string(),
+            pa.binary(),
+            pa.date32(),
+            pa.timestamp("us"),
+            pa.timestamp("ns", "UTC"),
+            pa.time64("us"),
+            pa.duration("us"),
+            pa.decimal128(20, 3),
+            pa.null(),
+            pa.dictionary(pa.int32(), pa.string()),
+        ]
+        return [
+            *simple,
+            pa.list_(pa.int64()),
+            pa.struct([("x", pa.int64()), ("y", pa.string())]),
+            pa.list_(pa.struct([("z", pa.float64())])),
+        ]
+
+    def value(self, kind):
+        import pyarrow as pa
+
+        r = self.random
+        if pa.types.is_null(kind) or r.random() < 0.25:
+            return None
+        if pa.types.is_integer(kind):
+            return r.choice(
+                [0, 1, 2 ** (kind.bit_width - 1) - 1, 2**63 if kind == pa.uint64() else 2 ** (kind.bit_width - 1) - 2]
+            )
+        if pa.types.is_floating(kind):
+            return r.choice([0.0, -0.5, float("inf"), 2.0**60])
+        if pa.types.is_boolean(kind):
+            return r.random() < 0.5
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
+            return r.choice(["", "x", "\u00fc\u20ac", "line\nline", '"q"', "null", "1e5", "\U0001f600"])
+        if pa.types.is_binary(kind):
+            return r.choice([b"", b"\xff\xfe", b"text", b"\x00"])
+        if pa.types.is_date(kind):
+            return datetime.date(2020, 1, 1) + datetime.timedelta(days=r.randrange(9999))
+        if pa.types.is_timestamp(kind):
+            return datetime.datetime(
+                2020, 1, 1, tzinfo=datetime.timezone.utc if kind.tz else None
+            ) + datetime.timedelta(microseconds=r.randrange(10**12))
+        if pa.types.is_time(kind):
+            return datetime.time(r.randrange(24), 5, 6, 7)
+        if pa.types.is_duration(kind):
+            return datetime.timedelta(microseconds=r.randrange(-(10**12), 10**12))
+        if pa.types.is_decimal(kind):
+            return decimal.Decimal(r.randrange(-(10**9), 10**9)).scaleb(-3)
+        if pa.types.is_list(kind):
+            return [self.value(kind.value_type) for _ in range(r.randrange(3))]
+        return {field.name: self.value(field.type) for field in kind}
+
+    def table(self):
+        import pyarrow as pa
+
+        r = self.random
+        rows = r.choice([0, 1, 2, 5, 9])
+        columns = {
+            "context": pa.array(
+                [None if r.random() < 0.15 else f"Document {i} is about {r.randrange(99)}." for i in range(rows)],
+                pa.string(),
+            )
+        }
+        if r.random() < 0.5:
+            columns["id"] = pa.array([None if r.random() < 0.1 else BIG + i for i in range(rows)], pa.int64())
+        for name in r.sample(self.NAMES, r.randrange(0, 7)):
+            kind = r.choice(self.types())
+            columns[name] = pa.array([self.value(kind) for _ in range(rows)], kind)
+        names = list(columns)
+        r.shuffle(names)
+        return pa.table({name: columns[name] for name in names})
+
+
+class Random(Tables):
+    SEEDS = range(int(os.environ.get("BANYAN_TABLES", 25)))
+
+    def setUp(self):
+        super().setUp()
+        import logging
+
+        logging.getLogger("banyan").setLevel(logging.ERROR)  # values without a form in JSON are said, and meant here
+        self.addCleanup(logging.getLogger("banyan").setLevel, logging.NOTSET)
+
+    def wanted(self, table):
+        """The command line's answers for the table's texts, by row; None where there is no text."""
+        rows = [
+            {"id": i, "context": text} for i, text in enumerate(table.column("context").to_pylist()) if text is not None
+        ]
+        if not rows:
+            return [None] * table.num_rows
+        lines = self.command_lines("ask", self.write("wanted.jsonl", rows), "-q", QUESTION, "--max-new", 3)
+        found = {row["id"]: row["answer"] for row in map(json.loads, lines)}
+        return [found.get(i) for i in range(table.num_rows)]
+
+    def shown(self, table):
+        carried = [name for name in table.column_names if name not in ("id", "context")]
+        return dict(zip(carried, banyan._native.carried_names("ask", carried, [])))
+
+    def tables(self, body):
+        """Calls `body` with each table, its names in results and the answers that are wanted."""
+        for seed in self.SEEDS:
+            table = Maker(seed).table()
+            with self.subTest(seed=seed, schema=str(table.schema)):
+                body(table, self.shown(table), self.wanted(table))
+
+    def check(self, found, table, shown, answers, same=None):
+        self.assertEqual(found.column("answer").to_pylist(), answers)
+        for name, result in {**shown, **({"id": "id"} if "id" in table.column_names else {})}.items():
+            one, other = found.column(result), table.column(name)
+            self.assertEqual(one.type, other.type, name)
+            self.assertTrue(
+                one.equals(other) or str(one.to_pylist()) == str(other.to_pylist()),
+                (name, one.to_pylist(), other.to_pylist()),
+            )
+
+    def test_arrow_and_parquet(self):
+        import pyarrow
+        import pyarrow.parquet
+
+        def body(table, shown, answers):
+            found = self.ask(table)
+            self.check(found.to_arrow(), table, shown, answers)
+            self.check(self.ask(pyarrow.RecordBatchReader.from_stream(table)).to_arrow(), table, shown, answers)
+            pyarrow.parquet.write_table(table, self.path("x.parquet"))
+            read = pyarrow.parquet.read_table(self.path("x.parquet"))
+            banyan_rows = self.ask(self.path("x.parquet"), output=self.path("x.out.parquet"), overwrite=True)
+            self.check(banyan_rows.to_arrow(), read, shown, answers)
+            self.check(pyarrow.parquet.read_table(self.path("x.out.parquet")), read, shown, answers)
+
+        self.tables(body)
+
+    def test_pandas(self):
+        import pandas
+
+        def body(table, shown, answers):
+            frame = table.to_pandas()
+            if "id" in frame:  # Arrow makes fractions of whole numbers beside nulls
+                frame["id"] = pandas.array(table.column("id").to_pylist(), dtype="Int64")
+            for name in list(shown):  # types that Arrow has not
+                if Maker(len(name) + len(frame)).random.random() < 0.3:
+                    frame[name] = pandas.Categorical([str(value) for value in frame[name]])
+            found = self.ask(frame).to_pandas()
+            self.assertEqual([None if pandas.isna(answer) else answer for answer in found["answer"]], answers)
+            for name, result in shown.items():
+                pandas.testing.assert_series_equal(found[result], frame[name], check_names=False)
+            self.assertEqual(str(found["tokens"].dtype), "Int64")
+
+        self.tables(body)
+
+    @has("polars")
+    def test_polars(self):
+        import polars
+
+        def body(table, shown, answers):
+            frame = polars.from_arrow(table)
+            for data in (frame, frame.lazy()):
+                found = self.ask(data).to_polars()
+                self.assertEqual(found["answer"].to_list(), answers)
+                for name, result in shown.items():
+                    self.assertEqual(found[result].dtype, frame[name].dtype)
+                    self.assertTrue(found[result].equals(frame[name], null_equal=True), name)
+
+        self.tables(body)
+
+    @has("duckdb")
+    def test_duckdb(self):
+        import duckdb
+
+        con = duckdb.connect()
+
+        def body(table, shown, answers):
+            table = con.from_arrow(table).to_arrow_table()  # as DuckDB has it: some types are others there
+            self.check(
+                self.ask(con.from_arrow(table)).to_arrow(), con.from_arrow(table).to_arrow_table(), shown, answers
+            )
+
+        self.tables(body)
+
+    def test_lists(self):
+        def body(table, shown, answers):
+            rows = [{name: value for name, value in row.items() if name != "far"} for row in table.to_pylist()]
+            # A list's rows are JSON: what has no form in it makes an error row.
+            simple = [name for name in shown if not _without_json(table.column(name).to_pylist())]
+            rows = [{name: row[name] for name in ("id", "context", *simple) if name in row} for row in rows]
+            found = self.ask(rows)
+            self.assertEqual([row.get("answer") for row in found], answers)
+            if rows:
+                frame = found.to_pandas()
+                for name in simple:
+                    values = [
+                        None if value is None or value is not value or str(value) in ("<NA>", "nan", "NaT") else value
+                        for value in frame[shown[name]]
+                    ]
+                    self.assertEqual(values, [row[name] for row in rows], name)
+
+        self.tables(body)
+
+    def test_the_command_line(self):
+        def body(table, shown, answers):
+            names = [
+                name
+                for name in shown
+                if not _without_json(table.column(name).to_pylist())
+                and str(table.schema.field(name).type)
+                in ("int8", "int64", "uint64", "bool", "string", "large_string", "null")
+            ]
+            rows = [
+                {"id": i, **{name: row[name] for name in ("context", *names)}}
+                for i, row in enumerate(table.to_pylist())
+            ]
+            lines = (
+                self.command_lines(
+                    "ask",
+                    self.write("in.jsonl", rows),
+                    "-q",
+                    QUESTION,
+                    "--max-new",
+                    3,
+                    code=1 if None in answers else 0,
+                )
+                if rows
+                else []
+            )
+            for line, row, answer in zip(lines, rows, answers, strict=True):
+                found = json.loads(line)
+                self.assertEqual(
+                    (found["id"], found.get("answer"), {name: found[shown[name]] for name in names}),
+                    (row["id"], answer, {name: row[name] for name in names}),
+                )
+
+        self.tables(body)
+
+
+def _without_json(values):
+    try:
+        json.dumps(
+            values, allow_nan=False, default=lambda value: value.decode() if isinstance(value, bytes) else str(value)
+        )
+    except (ValueError, UnicodeDecodeError):
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    unittest.main()
