@@ -59,8 +59,14 @@ def carried_names(
 
 
 def _key(value: Any) -> str:
+    """Equal for a value and what JSON makes of it."""
+    if type(value) is str:
+        return "text " + value
+    if type(value) is int:
+        return str(value)
     try:
-        return json.dumps(json.loads(json_text(value)))
+        found = json.loads(json_text(value))
+        return _key(found) if isinstance(found, (str, int)) and not isinstance(found, bool) else json.dumps(found)
     except NoJson:
         return ""
 
@@ -72,13 +78,16 @@ class Places:
         self.count = 0
         self._files: dict[str, int] = {}  # → place of its first row
         self._by_id: dict[str, list[int]] = {}
+        self._shared = False  # some rows have one id
         self._questions: dict[int, str] = {}  # place → the row's own question_id
 
     def begin(self, file: str) -> None:
         self._files[file] = self.count
 
     def add(self, id: Any, question_id: Any = None) -> None:
-        self._by_id.setdefault(_key(id), []).append(self.count)
+        places = self._by_id.setdefault(_key(id), [])
+        places.append(self.count)
+        self._shared |= len(places) > 1
         if question_id is not None:
             self._questions[self.count] = _key(question_id)
         self.count += 1
@@ -89,7 +98,7 @@ class Places:
         found: list[int | None] = []
         for row in rows:
             place = self._of(row, used)
-            if place is not None:
+            if place is not None and self._shared:
                 used.add((place, _key(row.get("question_id"))))
             found.append(place)
         return found

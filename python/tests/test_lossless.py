@@ -102,6 +102,22 @@ class Types(Tables):
         )
         pandas.testing.assert_frame_equal(self.ask(frame).to_pandas()[frame.columns[1:]], frame[frame.columns[1:]])
 
+    @has("duckdb")
+    def test_types_of_duckdb(self):
+        import duckdb
+
+        con = duckdb.connect()
+        query = """SELECT 'Text ' || i AS context, i::HUGEINT * 10**20 AS h, uuid() AS u, INTERVAL (i) DAY AS iv, {'a': i, 'b': [i]} AS s,
+            MAP {'k': i} AS m, '101'::BIT AS bits, 'b'::ENUM('a', 'b') AS e, i::DECIMAL(38, 5) AS d, TIMETZ '01:02:03+04' AS tz,
+            TIMESTAMP_NS '2020-01-01 00:00:00.000000001' AS ns, '\\xFF'::BLOB AS raw, CASE i WHEN 1 THEN NULL ELSE i::UTINYINT END AS n,
+            [1, 2]::INTEGER[2] AS pair FROM range(3) t(i)"""
+        con.execute(f"CREATE TABLE t AS {query}")
+        wanted = con.sql("FROM t").to_arrow_table()
+        found = self.ask(con.sql("FROM t")).to_arrow()
+        for name in wanted.column_names[1:]:
+            self.assertEqual(found.schema.field(name).type, wanted.schema.field(name).type)
+            self.assertTrue(found.column(name).equals(wanted.column(name)), name)
+
     def test_the_schema_does_not_depend_on_the_rows(self):
         import pandas
         import pyarrow
@@ -682,6 +698,18 @@ class Random(Tables):
             for name in list(shown):  # types that Arrow has not
                 if Maker(len(name) + len(frame)).random.random() < 0.3:
                     frame[name] = pandas.Categorical([str(value) for value in frame[name]])
+            count = len(frame)
+            own = {  # types that only pandas has
+                "sparse": pandas.arrays.SparseArray([i % 2 for i in range(count)]),
+                "month": pandas.period_range("2020-01", periods=count, freq="M"),
+                "range": pandas.interval_range(0, count) if count else pandas.array([], dtype="interval[int64]"),
+                "odd": [complex(i, 1) for i in range(count)],
+                "order": pandas.Categorical(["b", "a"] * count, ["b", "a"], ordered=True)[:count],
+                "text_": pandas.array(["x", None] * count, dtype="string")[:count],
+            }
+            for name, values in own.items():
+                frame[name] = values
+            shown = {**shown, **{name: name for name in own}}
             found = self.ask(frame).to_pandas()
             self.assertEqual([None if pandas.isna(answer) else answer for answer in found["answer"]], answers)
             for name, result in shown.items():
@@ -696,6 +724,15 @@ class Random(Tables):
 
         def body(table, shown, answers):
             frame = polars.from_arrow(table)
+            count = frame.height
+            own = {  # types that only Polars has
+                "enum": polars.Series(["x", None] * count, dtype=polars.Enum(["x", "y"])),
+                "wide": polars.Series([2**100, None] * count, dtype=polars.Int128),
+                "array": polars.Series([[1, None], None] * count, dtype=polars.Array(polars.Int8, 2)),
+                "kind": polars.Series(["x", None] * count, dtype=polars.Categorical),
+            }
+            frame = frame.with_columns(series.head(count).alias(name) for name, series in own.items())
+            shown = {**shown, **{name: name for name in own}}
             for data in (frame, frame.lazy()):
                 found = self.ask(data).to_polars()
                 self.assertEqual(found["answer"].to_list(), answers)
@@ -770,6 +807,40 @@ class Random(Tables):
                     (found["id"], found.get("answer"), {name: found[shown[name]] for name in names}),
                     (row["id"], answer, {name: row[name] for name in names}),
                 )
+
+        self.tables(body)
+
+    def test_the_command_line_on_csv(self):
+        import csv
+
+        def body(table, shown, answers):
+            kinds = (
+                "int8",
+                "int64",
+                "uint64",
+                "bool",
+                "string",
+                "large_string",
+                "null",
+                "date32[day]",
+                "decimal128(20, 3)",
+            )
+            names = [name for name in shown if str(table.schema.field(name).type) in kinds]
+            rows = [row for row in table.to_pylist() if row["context"] is not None]
+            cells = [["" if row[name] is None else str(row[name]) for name in ("context", *names)] for row in rows]
+            with open(self.path("in.csv"), "w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows([["context", *names], *cells])
+            options = ["-q", QUESTION, "--max-new", 3, "--delimiter", ","]
+            lines = self.command_lines("ask", self.path("in.csv"), *options)
+            self.command_lines("ask", self.path("in.csv"), *options, "-o", self.path("out.csv"), "--overwrite")
+            with open(self.path("out.csv"), newline="", encoding="utf-8") as file:
+                written = list(csv.DictReader(file))
+            wanted = [answer for answer, text in zip(answers, table.column("context").to_pylist()) if text is not None]
+            for line, found, texts, answer in zip(lines, written, cells, wanted, strict=True):
+                row = json.loads(line)
+                self.assertEqual((row["answer"], found["answer"]), (answer, answer or ""))
+                self.assertEqual([row[shown[name]] for name in names], texts[1:])
+                self.assertEqual([found[shown[name]] for name in names], texts[1:])
 
         self.tables(body)
 

@@ -245,7 +245,8 @@ class Lossless(test_lossless.Random):
     """Random tables: files and Datasets, in blocks and in the middle of a pipeline."""
 
     SEEDS = range(4)
-    test_arrow_and_parquet = test_pandas = test_polars = test_duckdb = test_lists = test_the_command_line = None
+    test_arrow_and_parquet = test_pandas = test_polars = test_duckdb = test_lists = None
+    test_the_command_line = test_the_command_line_on_csv = None
 
     def test_columns_come_back_from_ray(self):
         import pyarrow.parquet
