@@ -1,4 +1,5 @@
-// What the columns of a job's rows are called: for callers that put tables of their own beside them.
+// What the columns of a job's rows are called: for callers that put tables of their own beside
+// them.
 #pragma once
 
 #include <string>

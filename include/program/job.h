@@ -1,8 +1,9 @@
-// Jobs, beyond banyan/job.h: merging the outputs of shards, and the plain texts of inputs.
+// Jobs, beyond banyan/job.h: merging the outputs of shards, and the rows and texts of inputs.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,32 @@ struct MergeReceipt {
 // --resume goes on with it. Nothing is written unless all of this holds. Throws kUsage, kNotFound,
 // kFormat, kIo.
 MergeReceipt MergeShards(const MergeOptions& options);
+
+class InputReader;
+
+// A row of an input, as a job reads it.
+struct ReadRow {
+  std::string file;       // as error rows call it
+  std::int64_t line = 0;  // from 1; 0: the whole file
+  // JSON of an object with our names of fields and an id. Of a row that cannot be read: what could
+  // be, and kProblemField with the reason, so that a job that reads this has the same error row.
+  std::string json;
+  bool is_bad = false;
+};
+
+// The rows of a job's input one after another, for programs that deal them out to several jobs. Of
+// `job`, what says where rows come from counts.
+class RowReader {
+ public:
+  // Throws as CheckJob does.
+  explicit RowReader(const JobOptions& job);
+  ~RowReader();
+  // False at the end. Throws kUsage when no row of the only file can mean anything.
+  bool Next(ReadRow& row);
+
+ private:
+  std::unique_ptr<InputReader> reader_;
+};
 
 // A text of an input, for commands that need nothing else of a row.
 struct TextRow {

@@ -20,9 +20,17 @@ inline constexpr const char* kShippedModel = "banyan-reader-34m";
 // says all of these.
 std::string DefaultModel();
 
+// Says where shipped models and adapters are looked for first: Python packages, whose program is
+// Python, have them in folders of their own. Call it before anything else of this header.
+void ShipModelsFrom(const std::vector<std::string>& folders);
+
 // Where the files of a model are, that `-m` would take: the GGUF file or the directory. Throws as
 // Model::Load does when there is none.
 std::string PathOfModel(const std::string& model);
+
+// The folder of an adapter that `--adapter` would take: a shipped one's for its name, else
+// `adapter` itself.
+std::string PathOfAdapter(const std::string& adapter);
 
 enum class ModelPlace { kShipped, kFetched, kHuggingFaceCache, kFetchable };
 enum class ModelUse { kNone, kAsk, kEmbed, kRerank };
@@ -72,10 +80,6 @@ struct DefaultReader {
   std::string model;    // for LoadOptions
   std::string adapter;  // of `model`, by the name under which it ships; empty: none
 };
-
-// The better reader with the adapter that is trained for the task, where it was chosen and
-// $BANYAN_MODEL names no other; else nothing. The adapter itself is the caller's to find.
-std::optional<DefaultReader> ChosenReaderFor(ReaderTask task);
 
 // What does a task where no model is named: $BANYAN_MODEL; else, where it was chosen, the better
 // reader with the adapter that is trained for the task; else the shipped model. The one place where

@@ -146,6 +146,12 @@ ModelFiles FilesOfSnapshot(const fs::path& snapshot) {
 
 std::string FileName() { return std::string(kShippedModel) + ".gguf"; }
 
+// What ShipModelsFrom was told.
+std::vector<fs::path>& FoldersOfPackages() {
+  static std::vector<fs::path> folders;
+  return folders;
+}
+
 }  // namespace
 
 fs::path ModelCacheDirectory() {
@@ -194,11 +200,12 @@ ModelFiles LocateModel(const std::string& name) {
   Throw(ErrorKind::kNotFound, "model '{}' not found: {}", name, searched);
 }
 
+void ShipModelsFrom(const std::vector<std::string>& folders) {
+  FoldersOfPackages().assign(folders.begin(), folders.end());
+}
+
 std::vector<fs::path> ShippedModelFolders(const fs::path& executable) {
-  std::vector<fs::path> folders;
-  // The Python package's command, whose program is Python.
-  const char* of_package = std::getenv("BANYAN_MODELS");
-  if (of_package != nullptr && *of_package != '\0') folders.emplace_back(of_package);
+  std::vector<fs::path> folders = FoldersOfPackages();
   const fs::path folder = executable.parent_path();
   if (folder.filename() == "bin") {
     folders.push_back(folder.parent_path() / "share" / "banyan" / "models");

@@ -19,6 +19,7 @@
 #include "model/adapter.h"
 #include "model/rope.h"
 #include "model/weight_scales.h"
+#include "program/models.h"
 #include "tensor/quantization.h"
 
 namespace banyan {
@@ -148,11 +149,7 @@ std::int64_t WeightsIn(const TensorStore& tensors) {
   return weights;
 }
 
-Adapter OpenAdapter(const std::string& name) {
-  std::error_code none;
-  const auto shipped = std::filesystem::exists(name, none) ? std::nullopt : ShippedAdapter(name);
-  return Adapter::Open(shipped ? shipped->string() : name);
-}
+Adapter OpenAdapter(const std::string& name) { return Adapter::Open(PathOfAdapter(name)); }
 
 // In the order of variants.
 std::deque<Adapter> OpenApart(const std::vector<LoadOptions::NamedAdapter>& named) {

@@ -51,7 +51,9 @@ std::string StampOf(const std::vector<std::string>& files) {
   return ToHex(hash.Finish());
 }
 
-std::string HashWeights(const TensorStore& tensors, int threads) {
+// `progress`, which may be empty, is called after every tensor: it may throw.
+std::string HashWeights(const TensorStore& tensors, int threads,
+                        const LoadProgress& progress = {}) {
   ThreadPool pool(threads);
   Sha256 hash;
   for (const std::string& name : tensors.Names()) {
@@ -66,15 +68,16 @@ std::string HashWeights(const TensorStore& tensors, int threads) {
     for (const std::int64_t size : tensor->shape) hash.Add(static_cast<std::uint64_t>(size));
     const ContentKey key = HashInParallel(tensor->bytes, pool);
     hash.Add(key[0]).Add(key[1]);
+    if (progress) progress(1, 1);
   }
   return ToHex(hash.Finish()).substr(0, 32);
 }
 
-std::string WeightsIdentity(const TensorStore& tensors, int threads) {
+std::string WeightsIdentity(const TensorStore& tensors, const LoadOptions& options) {
   const std::filesystem::path cache = CacheDirectory();
   const std::vector<std::string> files = tensors.Files();
   if (cache.empty() || files.empty() || tensors.TotalBytes() < kRememberedBytes) {
-    return HashWeights(tensors, threads);
+    return HashWeights(tensors, options.threads, options.progress);
   }
   const std::string stamp = StampOf(files);
   DecisionFile remembered(cache / "weights.txt", "hashes of weights 1");
@@ -83,7 +86,7 @@ std::string WeightsIdentity(const TensorStore& tensors, int threads) {
       found && !stamp.empty() && found->starts_with(stamp + " ")) {
     return found->substr(stamp.size() + 1);
   }
-  const std::string hash = HashWeights(tensors, threads);
+  const std::string hash = HashWeights(tensors, options.threads, options.progress);
   // Unless the file changed meanwhile.
   if (!stamp.empty() && StampOf(files) == stamp) remembered.Keep(key, stamp + " " + hash);
   return hash;
@@ -153,7 +156,7 @@ Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
   } else {
     AddHuggingFace(source.files, identity);
   }
-  identity["weights"] = WeightsIdentity(source.tensors, options.threads);
+  identity["weights"] = WeightsIdentity(source.tensors, options);
   if (source.adapter != nullptr) {
     identity["adapter"] = HashOfAdapter(*source.adapter, options.threads);
   }

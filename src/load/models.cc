@@ -164,6 +164,12 @@ std::string NameOfCacheFolder(std::string_view folder) {
 
 std::string PathOfModel(const std::string& model) { return LocateModel(model).root.string(); }
 
+std::string PathOfAdapter(const std::string& adapter) {
+  std::error_code none;
+  const auto shipped = fs::exists(adapter, none) ? std::nullopt : ShippedAdapter(adapter);
+  return shipped ? shipped->string() : adapter;
+}
+
 KnownModel ExamineModel(const std::string& model) {
   LocateModel(model);
   return Examine(model, ModelPlace::kFetched);
@@ -244,16 +250,13 @@ void ChooseReader(ReaderChoice choice) {
   ChoiceFile().Keep(kChoiceKey, choice == ReaderChoice::kBetter ? "better" : "shipped");
 }
 
-std::optional<DefaultReader> ChosenReaderFor(ReaderTask task) {
+DefaultReader DefaultReaderFor(ReaderTask task) {
   const char* named = std::getenv("BANYAN_MODEL");
   const bool asked_for = named != nullptr && *named != '\0';
-  if (asked_for || ChosenReader() != ReaderChoice::kBetter) return std::nullopt;
-  return DefaultReader{kBetterModel, BetterAdapterFor(task)};
-}
-
-DefaultReader DefaultReaderFor(ReaderTask task) {
-  const auto chosen = ChosenReaderFor(task);
-  if (chosen && ShippedAdapter(chosen->adapter)) return *chosen;
+  const bool better = !asked_for && ChosenReader() == ReaderChoice::kBetter;
+  if (better && ShippedAdapter(BetterAdapterFor(task))) {
+    return {kBetterModel, BetterAdapterFor(task)};
+  }
   return {DefaultModel(), ""};
 }
 

@@ -62,7 +62,6 @@ TEST_F(BetterReaderTest, DoesTheTasksThatItHasAnAdapterForOnceItWasChosen) {
     const Variable other("BANYAN_MODEL", shipped);
     EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).model, shipped);
     EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).adapter, "");
-    EXPECT_FALSE(ChosenReaderFor(ReaderTask::kAsk));
   }
   ChooseReader(ReaderChoice::kShipped);
   EXPECT_EQ(DefaultReaderFor(ReaderTask::kExtract).model, shipped);

@@ -76,7 +76,9 @@ std::string FetchForPerson(const std::string& model) {
 bool GetBetterReader() {
   const auto offer = BetterReader();
   if (!offer) {
-    SayLine("this program came without the better reader's adapter");
+    SayLine(
+        "this program came without the better reader's adapter; of the Python package it is: pip "
+        "install 'banyan-engine[better]'");
     return false;
   }
   try {

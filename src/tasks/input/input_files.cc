@@ -319,7 +319,7 @@ void RefuseForeignFormat(const std::string& path) {
     if (foreign.command == kPythonPackage) {
       Throw(ErrorKind::kUsage,
             "{}: {}, which the Python package reads: the same command with python3 -m banyan "
-            "instead of banyan (pip install 'banyan[arrow]')",
+            "instead of banyan (pip install 'banyan-engine[arrow]')",
             path, foreign.what);
     }
     std::string command(foreign.command);

@@ -51,5 +51,17 @@ TEST_F(InputNames, ARowBringsItsProblemWhereThatIsAskedFor) {
   EXPECT_FALSE(rows[2].problem);  // no text: a field like any other
 }
 
+TEST_F(InputNames, WhatOneReaderFoundWrongAnotherSaysTheSame) {
+  std::ofstream(file_) << R"({"banyan:problem":{"kind":"limit","message":"too long"},"text":"x"})"
+                       << "\n";
+  options_.problem_field = "banyan:problem";
+  const std::vector<InputRow> rows = Rows();
+  ASSERT_EQ(rows.size(), 1u);
+  ASSERT_TRUE(rows[0].problem);
+  EXPECT_EQ(rows[0].problem->kind, ErrorKind::kLimit);
+  EXPECT_EQ(rows[0].problem->message, "too long");
+  EXPECT_FALSE(rows[0].value.contains("id"));
+}
+
 }  // namespace
 }  // namespace banyan

@@ -1,6 +1,6 @@
 // What can be said against a job before anything is read or loaded: its options, whether its inputs
-// can be read and its output written, and whether it would write over what it reads. Also the texts
-// of its inputs alone (program/job.h).
+// can be read and its output written, and whether it would write over what it reads. Also the rows
+// and texts of its inputs alone (program/job.h).
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -228,15 +228,40 @@ TextRow TextRowOf(const InputRow& row) {
 
 }  // namespace
 
+namespace {
+
+JobOptions ReadingOnly(JobOptions job) {
+  job.output = "-";
+  job.receipt.clear();
+  job.resume = job.retry_errors = false;
+  CheckJob(job);
+  return job;
+}
+
+}  // namespace
+
+RowReader::RowReader(const JobOptions& job)
+    : reader_(std::make_unique<InputReader>(InputOf(ReadingOnly(job)))) {}
+RowReader::~RowReader() = default;
+
+bool RowReader::Next(ReadRow& row) {
+  InputRow read;
+  if (!reader_->Next(read)) return false;
+  row = {std::move(read.file), read.line, "", read.problem.has_value()};
+  if (read.problem) {
+    read.value[kProblemField] = {{"kind", ErrorKindName(read.problem->kind)},
+                                 {"message", read.problem->message}};
+  }
+  row.json = DumpJson(read.value);
+  return true;
+}
+
 void ForEachText(const JobOptions& job, const std::function<void(const TextRow&)>& take) {
   JobOptions inputs = job;
-  inputs.output = "-";
-  inputs.receipt.clear();
   inputs.document_field = "text";
   inputs.other_document_field = "context";
   inputs.needed_columns = {{"text"}};
-  CheckJob(inputs);
-  InputReader reader(InputOf(inputs));
+  InputReader reader(InputOf(ReadingOnly(std::move(inputs))));
   InputRow row;
   for (std::int64_t read = 0; (job.limit < 0 || read < job.limit) && reader.Next(row); ++read) {
     const TextRow text = TextRowOf(row);

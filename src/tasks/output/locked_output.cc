@@ -125,6 +125,7 @@ LockedOutput::LockedOutput(std::string path, Packing packing)
       Throw(ErrorKind::kIo, "{}: cannot open the output: {}", path_, std::strerror(errno));
     }
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(lock_);
       Throw(ErrorKind::kUsage, "{}: another job is writing this output", path_);
     }
     if (StillThere()) break;
