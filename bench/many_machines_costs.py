@@ -96,7 +96,7 @@ def job_costs(
 
 
 def machine_costs(folders: Folders) -> dict[str, Any]:
-    model = banyan._model.find_model(None)
+    model = banyan._model.named_model(None)[0]
     many = documents(2000, 90, 3)
     start = time.process_time()
     planned(folders.next(), many, model, 16, 100_000)

@@ -27,6 +27,7 @@ from ._options import AskOptions, EngineOptions, ExtractOptions, RagOptions
 from ._rag import rag
 from ._requests import Answer, Ask, Event, Request, Segment
 from ._rows import Rows
+from ._shared import unload_models
 from . import aio, stream
 
 _native.set_error_class(Error)
@@ -36,4 +37,4 @@ __version__ = _native.version
 __all__ = ["Answer", "Ask", "AskOptions", "Embeddings", "Encoder", "Engine", "EngineOptions", "Error", "Event",
            "ExtractOptions", "Filtered", "Index", "Model", "Passage", "RagOptions", "Request", "Rows", "SHIPPED_MODEL",
            "Segment", "Timeout", "aio", "ask", "describe", "embed", "estimate", "extract", "fetch_model", "filter", "rag",
-           "show_prompts", "stream"]
+           "show_prompts", "stream", "unload_models"]

@@ -12,12 +12,17 @@ from . import _native
 from ._digest import model_digests
 from ._embed import Encoder
 from ._errors import Error
-from ._ask import ask
+from ._ask import ask_call
+from ._control import JobControl
 from ._model import Model
-from ._extract import extract
+from ._extract import extract_call
 from ._names import own_options
-from ._options import EngineOptions
+from ._options import EngineOptions, Path
 from ._examples import examples_text
+from ._run import run_job
+from ._shared import models
+
+_PIECE_CELLS = 256  #: computed at once: what is interrupted loses no more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,11 +66,12 @@ class CellError:
 
 
 class Answers:
-    """Answers cells with one model. May be called from any thread; calls wait for one another."""
+    """Answers cells with one model, or for None with the default of each task. May be called from any thread; calls wait
+    for one another."""
 
     MOST_ERRORS = 10_000  # kept; older ones are forgotten
 
-    def __init__(self, model: Model, encoder: Encoder | None = None, *, options: Mapping[str, Mapping[str, Any]] | None = None,
+    def __init__(self, model: Model | Path | None, encoder: Encoder | None = None, *, options: Mapping[str, Mapping[str, Any]] | None = None,
                  engine: EngineOptions | None = None, cache: Cache | None = None) -> None:
         self.model, self.encoder, self.engine = model, encoder, engine
         self.options = {task: own_options(task, (options or {}).get(task, {})) for task in ("ask", "extract")}
@@ -75,26 +81,51 @@ class Answers:
         self.cache: Cache = MemoryCache() if cache is None else cache
         self.errors: list[CellError] = []
         self.computed = 0  #: cells that a model was asked for, so far
+        self._reasons: dict[Cell, str] = {}  # of the call that runs
         self._lock = threading.Lock()
-        self._identity = {task: json.dumps([_native.version, model.fingerprint, self.options["extract" if task == "extract" else "ask"]],
-                                           sort_keys=True, default=str) for task in ("ask", "choice", "extract")}
-        if encoder is not None:
-            self._identity["embed"] = json.dumps([_native.version, model_digests(encoder.path), encoder.backend])
+        self._identities: dict[str, str] = {}
+        self._control = JobControl()  # of the call that runs
+
+    def _identity(self, task: str) -> str:
+        """All that results depend on beside the cell: versions, the model as it computes, options, the engine's too."""
+        if task not in self._identities:
+            job = "extract" if task == "extract" else "ask"
+            facts: list[Any] = [_native.version]
+            if task == "embed":
+                facts += [] if self.encoder is None else [model_digests(self.encoder.path), self.encoder.backend, self.encoder.precision]
+            else:
+                with models.use(self.model, job, self._control.check) as model:
+                    facts += [model.fingerprint, self.options[job], dict(self.engine or {})]
+            self._identities[task] = json.dumps(facts, sort_keys=True, default=str)
+        return self._identities[task]
 
     def key(self, cell: Cell) -> str:
-        parts = json.dumps([self._identity[cell.task], dataclasses.astuple(cell)], ensure_ascii=False)
+        parts = json.dumps([self._identity(cell.task), dataclasses.astuple(cell)], ensure_ascii=False)
         return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def interrupt(self) -> None:
+        """Ends the call that runs, if any, within one step of the engine; what was finished is in the cache."""
+        self._control.stop()
 
     def __call__(self, cells: Sequence[Cell | None]) -> list[Any]:
         """A value for every cell: of JSON's types, None for None and for what could not be answered."""
+        return self.with_reasons(cells)[0]
+
+    def with_reasons(self, cells: Sequence[Cell | None]) -> tuple[list[Any], list[str | None]]:
+        """The same, and for every cell that could not be answered why."""
         with self._lock:
+            self._reasons.clear()
+            self._control = JobControl()
             keys = [None if cell is None else self.key(cell) for cell in cells]
             wanted = {key: cell for key, cell in zip(keys, cells) if key is not None and cell is not None}
             found = self.cache.get(list(wanted))
             missing = {key: cell for key, cell in wanted.items() if key not in found}
-            if missing:
-                found.update(self._compute(missing))
-            return [None if key is None or key not in found else json.loads(found[key]) for key in keys]
+            # Cells of one text are in one piece, which computes it once.
+            waiting = sorted(missing, key=lambda key: (missing[key].text, missing[key].task))
+            for begin in range(0, len(waiting), _PIECE_CELLS):
+                found.update(self._compute({key: missing[key] for key in waiting[begin:begin + _PIECE_CELLS]}))
+            values = [None if key is None or key not in found else json.loads(found[key]) for key in keys]
+            return values, [None if cell is None else self._reasons.get(cell) for cell in cells]
 
     def _compute(self, cells: Mapping[str, Cell]) -> dict[str, str]:
         self.computed += len(cells)
@@ -108,6 +139,7 @@ class Answers:
         return texts
 
     def _fail(self, cell: Cell, reason: str) -> None:
+        self._reasons[cell] = reason
         self.errors.append(CellError(cell.task, cell.about, cell.text[:200], reason))
         del self.errors[:-self.MOST_ERRORS]
 
@@ -122,7 +154,7 @@ class Answers:
                                   for key in asked]} for number, (text, asked) in enumerate(texts.items())]
         results: dict[str, Any] = {}
         by_record = list(texts.values())
-        for row in ask(records, model=self.model, engine=self.engine, **self.options["ask"]):
+        for row in run_job(ask_call(records, model=self.model, engine=self.engine, **self.options["ask"]), self._control):
             if "error" in row:
                 of = [row["question_id"]] if row.get("question_id") in cells else by_record[row["id"]]
                 for key in of:
@@ -137,7 +169,8 @@ class Answers:
         results: dict[str, Any] = {}
         for schema in dict.fromkeys(cell.about for cell in cells.values()):
             records = [{"id": key, "text": cell.text} for key, cell in cells.items() if cell.about == schema]
-            for row in extract(records, schema, model=self.model, engine=self.engine, **self.options["extract"]):
+            call = extract_call(records, schema, model=self.model, engine=self.engine, **self.options["extract"])
+            for row in run_job(call, self._control):
                 if "error" in row:
                     self._fail(cells[row["id"]], row["error"]["message"])
                 else:

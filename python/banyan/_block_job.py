@@ -11,17 +11,20 @@ import tempfile
 from typing import Any, Callable, Mapping, Sequence
 
 from . import _native, _storage
-from ._digest import file_digest, model_digests
+from ._digest import file_digest, model_digests, write_file
 from ._index import Index
 from ._errors import Error
-from ._job_folder import JobFolder, write_file
-from ._model import Model, find_adapter, find_model
+from ._job_folder import JobFolder
+from ._model import Model
 from ._rag import rag_models
 from ._plan import Cost, plan_blocks
 from ._outputs import check_output
+from ._reads import input_files
 from ._records import InputHash, read_records, read_rows
+from ._columns import InputColumns
 from ._rows import write_parquet
-from ._tables import Data, as_paths, is_parquet
+from ._schema import Results
+from ._tables import Data, is_parquet
 
 _TASKS: dict[str, tuple[Callable[..., str], str]] = {
     "ask": (_native.run_ask, "context"), "extract": (_native.run_extract, "text"), "rag": (_native.run_rag, "question")}
@@ -34,7 +37,8 @@ class BlockWorker:
                  engine: Mapping[str, Any], fields: Mapping[str, str], kind: str = "") -> None:
         self.kind = kind  # of the worker: parts say who answered them
         self.folder = JobFolder(folder)
-        self.task, self.options, self.engine, self.fields = task, dict(options), dict(engine), dict(fields)
+        self.task, self.options, self.engine = task, dict(options), dict(engine)
+        self.fields = {name: name for name in fields}  # a block's rows have our names already
         manifest = self.folder.manifest()
         if manifest is None:
             raise Error(f"{folder}: the job's manifest is not there; all workers must see the folder", "not_found")
@@ -77,7 +81,7 @@ class BlockWorker:
             # The name is the same: what makes rows that say themselves what is wrong be understood.
             job = {"inputs": [name], "output": str(output), "ordered": True, "fields": self.fields,
                    "input_names": {name: name}}
-            receipt = json.loads(_TASKS[self.task][0](self.model._native, self.engine, options, job, None, None))
+            receipt = json.loads(_TASKS[self.task][0](self.model._native, self.engine, options, job, None, None, None))
             rows = output.read_bytes().splitlines()
         facts = {name: receipt[name] for name in ("prompt_tokens", "prefilled_tokens", "generated_tokens", "error_rows")}
         self.folder.write_part(number, self.folder.lines(number), rows,
@@ -98,16 +102,16 @@ def _model_facts(model: str, model_options: Mapping[str, Any]) -> dict[str, Any]
         if model_options.get(name) is not None:
             facts[name] = model_options[name]
     given = {"": model_options.get("adapter"), **dict(model_options.get("adapters") or {})}
-    adapters = {name: find_adapter(folder) for name, folder in given.items() if folder is not None}
+    adapters = {name: _native.path_of_adapter(os.fspath(folder)) for name, folder in given.items() if folder is not None}
     if adapters:
         facts["adapters"] = {name: sorted(file_digest(str(file)) for file in pathlib.Path(folder).iterdir()
-                                          if file.is_file()) for name, folder in adapters.items() if folder is not None}
+                                          if file.is_file()) for name, folder in adapters.items()}
     return facts
 
 
 def _retrieval_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     """Of rag: what its index and its other models are, by their content."""
-    facts: dict[str, Any] = {name: model_digests(find_model(options[name])) for name in ("encoder", "reranker")
+    facts: dict[str, Any] = {name: model_digests(os.fspath(options[name])) for name in ("encoder", "reranker")
                              if options.get(name) is not None}
     if options.get("index") is not None:
         facts["index"] = Index(options["index"]).fingerprint
@@ -160,24 +164,23 @@ class _Written:
 
 def check_job_output(folder: str | os.PathLike[str], data: Data, output: str, overwrite: bool) -> None:
     """Before anything is planned: as `check_output`, and what this folder's job wrote may be written again."""
-    reads = [("the input", path) for path in as_paths(data) or []]
-    check_output(output, reads, overwrite=overwrite, ours=_Written(JobFolder(folder)).is_ours(output))
+    check_output(output, input_files(data), overwrite=overwrite, ours=_Written(JobFolder(folder)).is_ours(output))
 
 
-def write_output(folder: JobFolder, output: str, types: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def write_output(folder: JobFolder, output: str, columns: InputColumns | None = None) -> dict[str, Any]:
     """All rows in the output's format, whole or not at all."""
     if _storage.is_url(output):
         with tempfile.TemporaryDirectory(prefix="banyan-output-") as here:
             local = os.path.join(here, _storage.name_of(output))
-            facts = _write_rows(folder, local, types)
+            facts = _write_rows(folder, local, columns)
             _storage.put(local, output)
     else:
-        facts = _write_rows(folder, output, types)
+        facts = _write_rows(folder, output, columns)
     _Written(folder).note(output)
     return facts
 
 
-def _write_rows(folder: JobFolder, output: str, types: Mapping[str, Any] | None) -> dict[str, Any]:
+def _write_rows(folder: JobFolder, output: str, columns: InputColumns | None) -> dict[str, Any]:
     if output.endswith((".jsonl", ".ndjson", ".json")):
         part = pathlib.Path(f"{output}.{os.getpid()}.part")
         with open(part, "wb") as file:
@@ -191,7 +194,10 @@ def _write_rows(folder: JobFolder, output: str, types: Mapping[str, Any] | None)
     if is_parquet(output):
         manifest = folder.manifest()
         assert manifest is not None
-        write_parquet(manifest["job"]["task"], rows, output, types)
+        options = manifest["job"]["options"]
+        flat = dict(_native.flat_columns(options["schema"])) if options.get("flat") else None
+        asked_of_all = any(options.get(name) for name in ("questions", "questions_text"))
+        write_parquet(Results(manifest["job"]["task"], rows, columns, flat, asked_of_all), output)
     else:
         names = list(dict.fromkeys(name for row in rows for name in row))
         text = io.StringIO()
@@ -206,19 +212,19 @@ def _write_rows(folder: JobFolder, output: str, types: Mapping[str, Any] | None)
 
 def plan(task: str, data: Data, folder: str | os.PathLike[str], options: Mapping[str, Any], *, model: str,
          model_options: Mapping[str, Any], engine: Mapping[str, Any] | None = None, common: Sequence[Any] = (),
-         fields: Mapping[str, str] | None = None,
-         workers: int = 1, block_tokens: int | None = None) -> JobFolder:
-    """Cuts the input into blocks, unless the folder has them already. A folder whose job has other options, another
-    model or an input with other content is refused, with what differs."""
+         columns: InputColumns | None = None, workers: int = 1, block_tokens: int | None = None) -> JobFolder:
+    """Cuts the input into blocks, unless the folder has them already; `columns` keeps what is not read. A folder whose
+    job has other options, another model or an input with other content is refused, with what differs."""
     job = JobFolder(folder)
-    names = dict(fields or {})
+    columns = InputColumns(task) if columns is None else columns
+    names = columns.fields
     facts: dict[str, Any] = {"task": task, "options": dict(options), "fields": names,
-                             "model": _model_facts(find_model(model), model_options), "engine": _engine_facts(engine or {}),
+                             "model": _model_facts(model, model_options), "engine": _engine_facts(engine or {}),
                              "retrieval": _retrieval_facts(options) if task == "rag" else {}}
     facts = json.loads(json.dumps(facts))
     found = job.manifest()
     content = InputHash()
-    rows = content.of(read_rows(data, names))
+    rows = content.of(read_rows(task, data, columns, options if task == "ask" else None))
     if found is not None:
         for _ in rows:
             pass
@@ -230,9 +236,8 @@ def plan(task: str, data: Data, folder: str | os.PathLike[str], options: Mapping
                         "remove it to begin anew")
         return job
     document_field = _TASKS[task][1]
-    paths = as_paths(data)
-    cost = Cost(_token_counter(find_model(model)), common, int(options.get("max_new") or 64))
-    records = read_records(rows, paths is not None and len(paths) > 1, names, document_field)
-    blocks, count = plan_blocks(records, cost, common, names.get(document_field, document_field), block_tokens, workers)
+    cost = Cost(_token_counter(model), common, int(options.get("max_new") or 64))
+    records = read_records(rows, document_field)
+    blocks, count = plan_blocks(records, cost, common, document_field, block_tokens, workers)
     job.create({**facts, "input": content.facts()}, blocks, count)
     return job

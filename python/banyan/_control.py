@@ -16,10 +16,6 @@ class Timeout(Error, TimeoutError):
         super().__init__(message, kind, row=row, reason=reason)
 
 
-class Stopped(Exception):
-    """Raised in a job's own callback: how the library is told to end it."""
-
-
 class JobControl:
     """Of one job; may be used from any thread."""
 
@@ -27,7 +23,8 @@ class JobControl:
         self._stop = threading.Event()
         self._deadline: float | None = None
         self._timeout: float | None = None
-        self.output: str | None = None  #: the file that rows are written to, once there is one
+        self.input_error: BaseException | None = None  #: what the iterator raised whose rows the job read
+        self.output: str | None = None  #: the file of the job's rows, once it holds no others
 
     def begin(self, timeout: float | None) -> None:
         if timeout is None:
@@ -36,12 +33,8 @@ class JobControl:
             raise Error(f"timeout: expected seconds above 0, found {timeout}")
         self._timeout, self._deadline = timeout, time.monotonic() + timeout
 
-    def writes_to(self, path: str) -> None:
-        self.check()
-        self.output = path
-
     def stop(self) -> None:
-        """The job ends within one step of the engine."""
+        """The job ends within one step of the engine, or one matrix of a model that is being loaded."""
         self._stop.set()
 
     @property
@@ -58,11 +51,11 @@ class JobControl:
             return Error("the job was stopped", "limit")
         return Timeout(f"the job took longer than {self._timeout:g} seconds (timeout)")
 
-    def watching(self, shown: Callable[[dict[str, Any]], object] | None) -> Callable[[dict[str, Any]], object]:
-        """What the library calls a few times a second: `shown`, and the end where it has come."""
+    def hearing(self, path: str, shown: Callable[[dict[str, Any]], object] | None) -> Callable[[dict[str, Any]], object]:
+        """What the library calls a few times a second: `shown`. From the first call on, the file at `path`, which the
+        job has emptied by then, is `output`."""
         def call(now: dict[str, Any]) -> None:
+            self.output = path
             if shown is not None:
                 shown(now)
-            if not now["last"] and (self._stop.is_set() or self.is_late):
-                raise Stopped
         return call

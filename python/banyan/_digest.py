@@ -1,7 +1,9 @@
-"""Files by their content."""
+"""Files by their content, and files that are written whole."""
 from __future__ import annotations
 
 import hashlib
+import os
+import pathlib
 
 from . import _native
 
@@ -18,3 +20,13 @@ def file_digest(path: str) -> str:
 def model_digests(model: str) -> list[str]:
     """Of all files of a model, sorted: their names and places do not count. Raises an Error when it is not there."""
     return sorted(file_digest(file) for file in _native.files_of_model(model))
+
+
+def write_file(path: pathlib.Path, content: bytes) -> None:
+    """The file is there as a whole or not at all, and on the disk before it has its name."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with open(part, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)

@@ -89,8 +89,9 @@ class Engine:
     """Answers many requests at once; what they share is computed once.
 
     >>> with banyan.Engine(model) as engine:
-    ...     for event in engine.submit("Once upon a time", max_new=20, stream=True):
-    ...         print(event.text, end="")
+    ...     events = list(engine.submit("Once upon a time", max_new=5, stream=True))
+    >>> "".join(event.text for event in events) == events[-1].answer.text
+    True
 
     The options are those of the command line, see `EngineOptions`: strategy, batch_rows, max_streams, kv_memory
     ("2G"), kv_store … Every method may be called from any thread. One engine a model.

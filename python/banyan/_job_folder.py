@@ -17,22 +17,13 @@ import pathlib
 import re
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
+from ._digest import write_file
 from ._errors import Error
 from ._json_text import with_member
 from ._plan import Line
 
 MARK = "banyan:record"  # carried through a block's rows: the record's place in the input, from 0
 _MARKED = re.compile(rb',"' + MARK.encode() + rb'":(\d+)')
-
-
-def write_file(path: pathlib.Path, content: bytes) -> None:
-    """The file is there as a whole or not at all, and on the disk before it has its name."""
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with open(part, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
 
 
 class JobFolder:
@@ -57,17 +48,13 @@ class JobFolder:
         (self.path / "parts").mkdir(exist_ok=True)
         table = []
         for number, (tokens, lines) in enumerate(blocks):
-            text = "".join(self._block_line(line) + "\n" for line in lines)
+            text = "".join(with_member(line.text, MARK, line.place) + "\n" for line in lines)
             write_file(self.block(number), text.encode("utf-8", "surrogateescape"))
             places = [[line.place, line.piece, line.file, line.line] for line in lines]
             write_file(self.path / "blocks" / f"{number}.json", json.dumps(places).encode())
             table.append({"tokens": tokens, "records": len(lines),
                           "own_questions": any(line.own_questions for line in lines)})
         write_file(self.manifest_path, json.dumps({"job": dict(job), "records": records, "blocks": table}).encode())
-
-    @staticmethod
-    def _block_line(line: Line) -> str:
-        return with_member(line.text, MARK, line.place) if line.is_object else line.text
 
     def block(self, number: int) -> pathlib.Path:
         return self.path / "blocks" / f"{number}.jsonl"
@@ -94,7 +81,8 @@ class JobFolder:
                 row = row[:found.start()] + row[found.end():]
             else:
                 index = json.loads(row)["error"]["line"] - 1
-            here, there = f", line {index + 1}:".encode(), f", line {lines[index][3]}:".encode()
+            origin_line = f", line {lines[index][3]}" if lines[index][3] else ""  # 0: the whole file
+            here, there = f", line {index + 1}:".encode(), f"{origin_line}:".encode()
             origin = json.dumps(lines[index][2], ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
             row = row.replace(name + here, origin + there)
             row = row.replace(b'"file":"' + name + b'","line":%d' % (index + 1), b'"file":"' + origin + b'","line":%d' % lines[index][3])

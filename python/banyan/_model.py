@@ -6,7 +6,7 @@ import logging
 import os
 import pathlib
 from types import TracebackType
-from typing import Any, Iterable, Mapping, NoReturn, Sequence
+from typing import Any, Callable, Iterable, Mapping, NoReturn, Sequence
 
 from . import _native
 from ._errors import Error
@@ -16,62 +16,46 @@ from ._options import Device, KeepWeights, KvType, Precision
 SHIPPED_MODEL = "banyan-reader-34m"
 
 
-def _model_folders() -> list[pathlib.Path]:
-    """Where the package's own models may be: beside it, or in the checkout that it runs from."""
+def _ship_models() -> None:
+    """Says where the package's own models are: in it, beside it, or in the checkout that it runs from. Whatever else is to be
+    found, and what is the default, the library decides, for every door alike."""
     here = pathlib.Path(__file__).resolve().parent
-    return [here / "models", here.parent.parent / "models"]
+    # The last is of the package with adapters alone (banyan-engine-readers), which is installed beside this one.
+    folders = (here / "models", here.parent.parent / "models", here.parent / "banyan_engine_readers")
+    _native.ship_models_from([str(folder) for folder in folders if folder.is_dir()])
 
 
-def find_model(model: str | os.PathLike[str] | None) -> str:
-    """The path or name that the library takes: `model` itself, the shipped model for its name, and for None
-    ``$BANYAN_MODEL``, else the shipped one."""
-    if model is None:
-        if os.environ.get("BANYAN_MODEL"):
-            return _native.default_model()
-        model = SHIPPED_MODEL
-    name = os.fspath(model)
-    if name == SHIPPED_MODEL:
-        for folder in _model_folders():
-            file = folder / f"{SHIPPED_MODEL}.gguf"
-            if file.is_file():
-                return str(file)
-        return _native.default_model()
-    return name
-
-
-def find_adapter(adapter: str | os.PathLike[str] | None) -> str | None:
-    """The folder of an adapter, also of one that comes with the package, by its name."""
-    if adapter is None:
-        return None
-    name = os.fspath(adapter)
-    if "/" not in name:
-        for folder in _model_folders():
-            if (folder / name / "adapter_config.json").is_file():
-                return str(folder / name)
-    return name
+_ship_models()
 
 
 def default_reader(task: str) -> tuple[str, str | None]:
     """Model and adapter of ask, extract or rag when nobody names one, as on the command line: ``$BANYAN_MODEL``; else
     the better reader where it was chosen (``banyan model better``); else the model that comes with the package."""
-    chosen = _native.chosen_reader(task)
-    if chosen is not None:
-        adapter = find_adapter(chosen[1])
-        if adapter is not None and os.path.isdir(adapter):
-            return chosen[0], adapter
-    return find_model(None), None
+    model, adapter = _native.default_reader(task)
+    return model, adapter or None
+
+
+def named_model(model: str | os.PathLike[str] | None, adapter: str | os.PathLike[str] | None = None,
+                task: str = "ask") -> tuple[str, str | None]:
+    """Model and adapter as the library takes them: those given, and for no model the default of the task."""
+    if model is None and adapter is None:
+        return default_reader(task)
+    return (_native.default_model() if model is None else os.fspath(model),
+            None if adapter is None else os.fspath(adapter))
 
 
 class Model:
     """A model ready to compute.
 
-    >>> with banyan.Model("banyan-reader-34m") as model:
-    ...     banyan.ask([{"context": "Anna steers the ferry."}], "Who steers the ferry?", model=model)
+    >>> with banyan.Model("banyan-reader-34m") as reader:
+    ...     banyan.ask([{"context": "Anna steers the ferry."}], "Who steers the ferry?", model=reader)[0]["answer"]
+    'Anna'
 
-    `model` is a GGUF file, a Hugging Face directory or a name that ``banyan model list`` shows; None is
-    ``$BANYAN_MODEL``, else the model that comes with the package. The other parameters are the options of the
+    `model` is a GGUF file, a Hugging Face directory or a name that ``banyan model list`` shows; None is what `ask`
+    takes then: ``$BANYAN_MODEL``, the reader that ``banyan model better`` chose, or the one of the package. The other parameters are the options of the
     command line with the same names; `keep_weights` is ``auto``, ``converted`` or ``compact``. `adapter` is merged into
-    the weights; `adapters` are kept apart, by name: a row's field ``adapter`` and `Engine.submit` choose one.
+    the weights; `adapters` are kept apart, by name: a row's field ``adapter`` and `Engine.submit` choose one. `look` is
+    called some times a second while weights are loaded; what it raises ends that.
 
     A model computes for one job or one `Engine` at a time; jobs of other threads wait for their turn. It belongs
     to the process that loaded it: in a forked child every use raises an `Error`.
@@ -81,14 +65,15 @@ class Model:
                  precision: Precision = "mixed", kv_type: KvType | None = None, threads: int = 0,
                  adapter: str | os.PathLike[str] | None = None,
                  adapters: Mapping[str, str | os.PathLike[str]] | None = None, fast: bool = False,
-                 keep_weights: KeepWeights = "auto", yarn_factor: float = 0.0) -> None:
-        self.path = find_model(model)
+                 keep_weights: KeepWeights = "auto", yarn_factor: float = 0.0,
+                 look: Callable[[], object] | None = None) -> None:
+        self.path, merged = named_model(model, adapter)
         self.threads = threads  #: as asked for; 0: as many as the process may use
         self._native = _native.Model({
             "model": self.path, "device": device, "precision": precision, "kv_type": kv_type,
-            "threads": threads, "adapter": find_adapter(adapter),
-            "adapters": {name: find_adapter(folder) for name, folder in (adapters or {}).items()}, "fast": fast,
-            "keep_weights": keep_weights, "yarn_factor": yarn_factor})
+            "threads": threads, "adapter": merged,
+            "adapters": {name: os.fspath(folder) for name, folder in (adapters or {}).items()}, "fast": fast,
+            "keep_weights": keep_weights, "yarn_factor": yarn_factor}, look)
 
     def close(self) -> None:
         """Gives the memory back, once nobody computes with the model any more."""
@@ -187,8 +172,12 @@ class Model:
 
 
 def describe(model: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """What a model is, read from its files' headers alone."""
-    return _native.describe_model(find_model(model))
+    """What a model is, read from its files' headers alone.
+
+    >>> banyan.describe("banyan-reader-34m")["layers"] > 0
+    True
+    """
+    return _native.describe_model(named_model(model)[0])
 
 
 def fetch_model(name: str) -> str:

@@ -31,12 +31,11 @@ class Line:
     """A record, or a piece of one, in a block. `own_questions`: all its questions are in it, and those of the job are
     not asked again."""
 
-    __slots__ = ("place", "piece", "content", "file", "line", "is_object", "own_questions")
+    __slots__ = ("place", "piece", "content", "file", "line", "own_questions")
 
-    def __init__(self, place: int, piece: int, content: str | Span, file: str, line: int, is_object: bool = True,
-                 own_questions: bool = False) -> None:
+    def __init__(self, place: int, piece: int, content: str | Span, file: str, line: int, own_questions: bool = False) -> None:
         self.place, self.piece, self.content, self.file, self.line = place, piece, content, file, line
-        self.is_object, self.own_questions = is_object, own_questions
+        self.own_questions = own_questions
 
     @property
     def text(self) -> str:
@@ -150,18 +149,18 @@ class Spool:
 class _Kept:
     """What a plan remembers of a record."""
 
-    __slots__ = ("place", "span", "file", "line", "is_object", "own_tokens", "identity")
+    __slots__ = ("place", "span", "file", "line", "was_read", "own_tokens", "identity")
 
     def __init__(self, record: Record, span: Span, own_tokens: int, identity: bytes) -> None:
         self.place, self.span, self.file, self.line = record.place, span, record.file, record.line
-        self.is_object, self.own_tokens, self.identity = record.fields is not None, own_tokens, identity
+        self.was_read, self.own_tokens, self.identity = record.fields is not None, own_tokens, identity
 
     def whole(self) -> Line:
-        return Line(self.place, 0, self.span, self.file, self.line, self.is_object)
+        return Line(self.place, 0, self.span, self.file, self.line)
 
     def pieces(self, common: Sequence[Any], count: int) -> list[str] | None:
         text = self.span.text
-        return split_questions(text, json.loads(text), common, count) if self.is_object and count > 1 else None
+        return split_questions(text, json.loads(text), common, count) if self.was_read and count > 1 else None
 
 
 def _key(text: str) -> bytes:
@@ -227,6 +226,6 @@ def _split_group(group: list[_Kept], document: int, common: Sequence[Any], piece
         texts: Sequence[str | Span] = parts or [record.span]
         for piece, text in enumerate(texts):  # each in another bin: an id may come only once in a block
             tokens, lines = bins[emptiest[piece]]
-            lines.append(Line(record.place, piece, text, record.file, record.line, record.is_object, parts is not None))
+            lines.append(Line(record.place, piece, text, record.file, record.line, parts is not None))
             bins[emptiest[piece]] = (tokens + own // len(texts), lines)
     return [one for one in bins if one[1]]

@@ -58,6 +58,10 @@ def rag(data: Data, *, model: Model | Path | None = None, output: Path | None = 
     a row without documents is asked of the `index`. An index with vectors is searched with the encoder that made it,
     unless another one is given.
 
+    >>> boats = [{"id": "a", "text": "Anna steers the ferry."}]
+    >>> banyan.rag([{"question": "Who steers the ferry?", "documents": boats}])[0]["answer"]
+    'Anna'
+
     | parameter | |
     |---|---|
     | `data` | as of `ask` |

@@ -1,20 +1,21 @@
-"""The records of an input: rows of files, tables and lists, each with the place that error rows name."""
+"""The records of an input: its rows as the library's own reader has them, each with the place that error rows name."""
 from __future__ import annotations
 
-import csv
 import dataclasses
-import gzip
 import hashlib
 import json
-import pathlib
-import tempfile
 from typing import Any, Iterable, Iterator, Mapping
 
-from . import _storage
-from ._errors import Error
-from ._json_text import members, with_member
-from ._tables import Data, as_paths, is_parquet, iterate_rows, parquet_rows
-from ._values import row_line
+from . import _native
+from ._columns import InputColumns
+from ._rows import Folder
+from ._tables import Data
+
+_TAKEN_AT_ONCE = 64  # texts may be long
+
+#: File and line as error rows name them, JSON of an object by our names of fields, and whether it could not be read: then
+#: the object says why, and a job that reads it has the error row that it would have had of the input itself.
+Row = tuple[str, int, str, bool]
 
 
 @dataclasses.dataclass
@@ -22,75 +23,22 @@ class Record:
     """A row of the input."""
 
     place: int  # among all records, from 0
-    text: str  # JSON of an object; what else it is becomes an error row
+    text: str  # JSON of an object
     file: str  # as error rows name it
-    line: int
-    fields: dict[str, Any] | None  # None: not an object
+    line: int  # 0: the whole file
+    fields: dict[str, Any] | None  # None: it could not be read
     identity: str  # what may come only once
     document: str  # equal for records that share their document
 
 
-def _lines(path: str) -> Iterator[tuple[int, str]]:
-    try:
-        file = gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
-    except FileNotFoundError as error:
-        raise Error(f"{path}: no such file", "not_found") from error
-    with file:
-        for number, line in enumerate(file, 1):
-            if number == 1 and line.startswith(b"\xef\xbb\xbf"):
-                line = line[3:]
-            if line.strip(b" \t\r\n"):
-                yield number, line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
-
-
-def _table_lines(path: str) -> Iterator[tuple[int, str]]:
-    """CSV and TSV: a row a line of JSON; cells without any character say nothing."""
-    delimiter = "\t" if path.endswith((".tsv", ".tab")) else ","
-    with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        if delimiter == ",":
-            header = file.readline()
-            delimiter = max(",;\t", key=header.count)
-            file.seek(0)
-        reader = csv.reader(file, delimiter=delimiter)
-        names = next(reader, [])
-        begin = reader.line_num + 1
-        for cells in reader:
-            row: dict[str, Any] = dict(zip(names, cells))
-            for name in ("id", "choices", "question_id", "instruction"):
-                if row.get(name) == "":
-                    del row[name]
-            yield begin, json.dumps(row, ensure_ascii=False)
-            begin = reader.line_num + 1
-
-
-def _line(row: Mapping[str, Any], place: int) -> str:
-    return row_line(row, place).decode("utf-8", "surrogatepass").rstrip("\n")
-
-
-def read_rows(data: Data, fields: Mapping[str, str] | None = None) -> Iterator[tuple[str, int, str]]:
-    """Every row as (file, line, JSON)."""
-    paths = as_paths(data)
-    if paths is None:
-        for place, row in enumerate(iterate_rows(data, fields)):
-            yield "rows", place + 1, _line(row, place)
-        return
-    for path in paths:
-        if _storage.is_url(path) and not is_parquet(path):
-            with tempfile.TemporaryDirectory(prefix="banyan-") as folder:
-                here = _storage.get(path, pathlib.Path(folder) / _storage.name_of(path))
-                for _, number, text in read_rows(here, fields):
-                    yield path, number, text
-        elif is_parquet(path):
-            for place, row in enumerate(parquet_rows(path, fields)):
-                yield path, place + 1, _line(row, place)
-        elif path.endswith((".csv", ".tsv", ".tab")):
-            for number, text in _table_lines(path):
-                yield path, number, text
-        elif path.endswith((".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz")):
-            for number, text in _lines(path):
-                yield path, number, text
-        else:
-            raise Error(f"{path}: expected .jsonl (also .gz), .csv, .tsv or .parquet", "unsupported")
+def read_rows(task: str, data: Data, columns: InputColumns, options: Mapping[str, Any] | None = None) -> Iterator[Row]:
+    """Every row of any kind of input, read as a job on one machine reads it; `columns` keeps what is not read of tables.
+    `options` are the task's, by the library's names: what a CSV file must have depends on them."""
+    with Folder() as folder:
+        job = {"inputs": folder.inputs(data, columns), "fields": columns.fields, "input_names": folder.names}
+        reader = _native.RowReader(task, dict(options or {}), job)
+        while rows := reader.take(_TAKEN_AT_ONCE):
+            yield from rows
 
 
 class InputHash:
@@ -106,7 +54,7 @@ class InputHash:
             self._hash.update(len(data).to_bytes(8, "little") + data)
         self.records += 1
 
-    def of(self, rows: Iterable[tuple[str, int, str]]) -> Iterator[tuple[str, int, str]]:
+    def of(self, rows: Iterable[Row]) -> Iterator[Row]:
         """The same rows, counted in as they pass."""
         for row in rows:
             self.add(row[0], row[2])
@@ -116,29 +64,16 @@ class InputHash:
         return {"records": self.records, "sha256": self._hash.hexdigest()}
 
 
-def read_records(rows: Iterable[tuple[str, int, str]], several: bool, fields: Mapping[str, str],
-                 document_field: str) -> Iterator[Record]:
-    """The records of `read_rows`, each with an id; `fields` are our names of fields and the input's. `several`: there
-    is more than one file."""
-    their_id, their_document = fields.get("id", "id"), fields.get(document_field, document_field)
-    for place, (file, line, text) in enumerate(rows):
-        parsed: Any = None
-        try:
-            parsed = json.loads(text)
-        except (ValueError, RecursionError):
-            pass
-        if not isinstance(parsed, dict):
+def read_records(rows: Iterable[Row], document_field: str) -> Iterator[Record]:
+    """The records of `read_rows`."""
+    for place, (file, line, text, is_bad) in enumerate(rows):
+        if is_bad:
             yield Record(place, text, file, line, None, f"bad {place}", f"bad {place}")
             continue
-        if parsed.get(their_id) is None:
-            parsed[their_id] = f"{file}:{line}" if several else line
-            if any(name == their_id for name, _, _ in members(text)):
-                text = json.dumps(parsed, ensure_ascii=False)
-            else:
-                text = with_member(text, their_id, parsed[their_id])
-        identity = json.dumps(parsed[their_id])
+        parsed: dict[str, Any] = json.loads(text)
+        identity = json.dumps(parsed["id"])
         if "questions" not in parsed and "question_id" in parsed:
             identity += json.dumps(parsed["question_id"], sort_keys=True)
-        document = parsed.get(their_document)
+        document = parsed.get(document_field)
         key = hashlib.sha256(document.encode("utf-8", "surrogatepass")).hexdigest() if isinstance(document, str) else f"none {place}"
         yield Record(place, text, file, line, parsed, identity, key)

@@ -80,7 +80,13 @@ class Ask:
 @dataclasses.dataclass
 class Segment:
     """A stretch of tokens or text, the segments below it and the answers that continue it: what segments share is
-    computed once."""
+    computed once.
+
+    >>> tree = banyan.Segment("A ferry leaves.", below=[banyan.Segment(text, [banyan.Ask(max_new=2)]) for text in ("When?", "Where?")])
+    >>> with banyan.Engine(model) as engine:
+    ...     len(engine.submit(tree).answers())
+    2
+    """
 
     tokens: Union[Sequence[int], str] = ()
     answers: Sequence[Ask] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gzip
-import importlib.util
 import json
 import logging
 import os
@@ -12,43 +11,27 @@ import pathlib
 from typing import Any, Callable, ContextManager, Iterator, Mapping, Sequence
 
 from . import _native, _storage
-from ._control import JobControl, Stopped
+from ._control import JobControl
 from ._errors import Error, in_words_of_python
-from ._model import Model, default_reader
+from ._feeder import Feeder
+from ._model import Model
+from ._columns import InputColumns, template_names
 from ._names import check_engine, native_names
 from ._options import EngineOptions, Path, native_engine_options
 from ._outputs import check_output
 from ._parquet_job import ParquetJob
 from ._progress import Progress, progress_call
+from ._reads import input_files
 from ._rows import Folder, Rows
-from ._tables import Data, as_paths, column_types, is_parquet
+from ._shared import models
+from ._schema import check_arrow
+from ._tables import Data, as_table, is_parquet
 from ._versions import versions
 
 log = logging.getLogger("banyan")
 
 _NATIVE: dict[str, Callable[..., str]] = {
     "ask": _native.run_ask, "extract": _native.run_extract, "rag": _native.run_rag}
-
-
-class LoadedModel:
-    """A model for one call: the caller's, or one that is loaded and closed again; for None the default of `task`."""
-
-    def __init__(self, model: Model | Path | None, task: str = "ask") -> None:
-        self.own = not isinstance(model, Model)
-        if isinstance(model, Model):
-            self.model = model
-        elif model is None:
-            path, adapter = default_reader(task)
-            self.model = Model(path, adapter=adapter)
-        else:
-            self.model = Model(model)
-
-    def __enter__(self) -> Model:
-        return self.model
-
-    def __exit__(self, *_: object) -> None:
-        if self.own:
-            self.model.close()
 
 
 def notice(text: str) -> None:
@@ -73,6 +56,19 @@ class JobCall:
     #: The task with everything open that it needs, for as long as it runs.
     opened: Callable[[Mapping[str, Any], int], ContextManager[dict[str, Any]]] | None = None
 
+    def __post_init__(self) -> None:
+        self.data = as_table(self.data, self.name, self.job["fields"])
+
+    @property
+    def flat(self) -> dict[str, str] | None:
+        """Of flat rows: the columns of the attributes, with their types."""
+        is_flat = self.name == "extract" and self.task.get("flat")
+        return dict(_native.flat_columns(self.task["schema"])) if is_flat else None
+
+    def columns(self) -> InputColumns:
+        """What will be kept of the input beside the job. Names in the template are read too."""
+        return InputColumns(self.name, self.job["fields"], flat=list(self.flat or ()), needed=template_names(self.task))
+
     @contextlib.contextmanager
     def native_task(self) -> Iterator[dict[str, Any]]:
         """The task as the library takes it."""
@@ -92,47 +88,45 @@ def native_job(job: Mapping[str, Any], inputs: list[str]) -> dict[str, Any]:
     return {**options, "inputs": inputs, "shard": shard, "shards": shards}
 
 
-def run_job(call: JobCall, control: JobControl | None = None) -> Rows:
-    """Names and output checked, files in place, the job run, its rows taken. Somebody else may end it by `control`."""
+def run_job(call: JobCall, control: JobControl | None = None, feeds: bool = False) -> Rows:
+    """Names and output checked, files in place, the job run, its rows taken. Somebody else may end it by `control`.
+    `feeds`: rows of an iterator are answered as it gives them, instead of after its end."""
     control = control or JobControl()
     control.begin(call.timeout)
     job = call.job
     target = None if call.output is None else os.fspath(call.output)
     check_engine(call.engine)
-    paths = as_paths(call.data)
     if target is not None:
-        inputs_read = [("the input", path) for path in paths or []]
-        check_output(target, [*inputs_read, *call.reads], overwrite=job["overwrite"], resume=job["resume"])
+        check_output(target, [*input_files(call.data), *call.reads], overwrite=job["overwrite"], resume=job["resume"])
     with Folder() as folder, _storage.local_output(target, folder.path, job) as place, call.native_task() as task:
         table = ParquetJob(place, job) if place is not None and is_parquet(place) else None
-        inputs = folder.inputs(call.data, job["fields"], job["limit"])
+        columns = call.columns()
+        feeder = Feeder(folder, call.data, columns, job["limit"]) if feeds and hasattr(call.data, "__next__") else None
+        inputs = folder.inputs(call.data, columns, job["limit"]) if feeder is None else [feeder.path]
+        if table is not None:
+            check_arrow(columns)
         written = str(folder.path / "out.jsonl") if place is None else place if table is None else table.rows_file
         options = native_job(job, inputs)
         options["output"] = written
         options["input_names"] = folder.names
-        with LoadedModel(call.model, call.name) as loaded, progress_call(call.progress) as shown:
+        with models.use(call.model, call.name, control.check) as loaded, progress_call(call.progress) as shown, \
+                feeder or contextlib.nullcontext():
             # Never written to.
             options["other_files"] = [("the model", file) for file in _native.files_of_model(loaded.path)] + list(call.reads)
-            control.writes_to(written)
-            try:
-                receipt = json.loads(_NATIVE[call.name](loaded._native, native_engine_options(call.engine), task, options,
-                                                        control.watching(shown), notice))
-            except Stopped:
-                raise control.reason() from None
+            control.check()
+            receipt = json.loads(_NATIVE[call.name](loaded._native, native_engine_options(call.engine), task, options,
+                                                    control.hearing(written, shown), notice, control.check))
             receipt["model"] = loaded.path
             receipt["model_fingerprint"] = loaded.fingerprint
+        control.input_error = None if feeder is None else feeder.error
         receipt["versions"] = versions()
         if receipt["end"] == "too many errors":
             raise Error(f"stopped after more than {job['max_errors']} error rows (max_errors)", "input")
-        rows = Rows(_json_lines(written, job.get("output_format")), receipt, target,
-                    column_types(call.data) if _has_arrow() else {})
+        asked_of_all = any(call.task.get(name) for name in ("questions", "questions_text"))
+        rows = Rows(_json_lines(written, job.get("output_format")), receipt, target, columns, call.flat, asked_of_all)
         if table is not None:
             table.finish(rows)
         return rows
-
-
-def _has_arrow() -> bool:
-    return importlib.util.find_spec("pyarrow") is not None
 
 
 def _json_lines(path: str, output_format: str | None) -> bytes | None:

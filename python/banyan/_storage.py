@@ -26,7 +26,7 @@ def _fs() -> Any:
     try:
         import pyarrow.fs
     except ImportError as error:
-        raise Error("files at URLs need pyarrow: pip install 'banyan[arrow]'", "unsupported") from error
+        raise Error("files at URLs need pyarrow: pip install 'banyan-engine[arrow]'", "unsupported") from error
     return pyarrow.fs
 
 

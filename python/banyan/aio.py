@@ -1,56 +1,72 @@
 """Jobs in coroutines.
 
->>> rows = await banyan.aio.ask(pages, "Who signed it?", model=model)
+    rows = await banyan.aio.ask(pages, "Who signed it?")
 
-Parameters and results are those of `banyan.ask`, `extract`, `rag` and `embed`. The job computes on a thread; the loop
-stays free. A coroutine that is cancelled ends its job within one step of the engine. `banyan.stream` has rows as they
-come, for ``async for`` too.
+Parameters and results are those of `banyan.ask`, `extract`, `rag` and `embed`. The job computes on a thread of its own;
+the loop and its pool stay free. A coroutine that is cancelled ends its job within one step of the engine, or one matrix
+of a model that is being loaded. `banyan.stream` has rows as they come, for ``async for`` too.
 """
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
+from ._ask import ask as _ask
 from ._ask import ask_call
 from ._control import JobControl
 from ._embed import Embeddings
 from ._embed import embed as _embed
+from ._extract import extract as _extract
 from ._extract import extract_call
+from ._rag import rag as _rag
 from ._rag import rag_call
 from ._rows import Rows
 from ._run import JobCall, run_job
+from ._threads import as_coroutine_of, on_thread
 
 __all__ = ["ask", "embed", "extract", "rag"]
 
 
 async def _run(call: JobCall) -> Rows:
     control = JobControl()
-    running = asyncio.ensure_future(asyncio.to_thread(run_job, call, control))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        control.stop()
-        await asyncio.wait([running])
-        if not running.cancelled():
-            running.exception()  # taken: that it was stopped is no news
-        raise
+    return await on_thread(lambda: run_job(call, control), control.stop)
 
 
+@as_coroutine_of(_ask)
 async def ask(*arguments: Any, **named: Any) -> Rows:
-    """`banyan.ask`."""
+    """`banyan.ask`.
+
+    >>> asyncio.run(banyan.aio.ask([{"context": "Anna steers the ferry."}], "Who steers the ferry?"))[0]["answer"]
+    'Anna'
+    """
     return await _run(ask_call(*arguments, **named))
 
 
+@as_coroutine_of(_extract)
 async def extract(*arguments: Any, **named: Any) -> Rows:
-    """`banyan.extract`."""
+    """`banyan.extract`.
+
+    >>> asyncio.run(banyan.aio.extract([{"text": "Brand: Norda. Colour: red."}], {"attributes": [{"name": "brand"}]}))[0]["values"]
+    {'brand': 'Norda'}
+    """
     return await _run(extract_call(*arguments, **named))
 
 
+@as_coroutine_of(_rag)
 async def rag(*arguments: Any, **named: Any) -> Rows:
-    """`banyan.rag`."""
+    """`banyan.rag`.
+
+    >>> boats = [{"id": "a", "text": "Anna steers the ferry."}]
+    >>> asyncio.run(banyan.aio.rag([{"question": "Who steers the ferry?", "documents": boats}]))[0]["answer"]
+    'Anna'
+    """
     return await _run(rag_call(*arguments, **named))
 
 
+@as_coroutine_of(_embed)
 async def embed(*arguments: Any, **named: Any) -> Embeddings:
-    """`banyan.embed`, which is not ended before its time."""
-    return await asyncio.to_thread(_embed, *arguments, **named)
+    """`banyan.embed`, which is not ended before its time.
+
+    >>> asyncio.run(banyan.aio.embed(["a ferry"], model=encoder)).dense.shape[0]
+    1
+    """
+    return await on_thread(lambda: _embed(*arguments, **named))

@@ -2,10 +2,10 @@
 
 >>> import duckdb, banyan.duckdb
 >>> con = duckdb.connect("boats.db")
->>> banyan.duckdb.register(con, model="smollm2-135m-instruct")
+>>> banyan.duckdb.register(con)
 >>> con.sql("SELECT name, ask(page, 'Who steers it?') AS skipper FROM 'pages/*.parquet'")
 
-All rows of a chunk (2048) run together, and rows with the same text share it. What was answered is kept in the table
+Rows run together, and rows with the same text share it. What was answered is kept in the table
 ``banyan_cache`` of the database, by a hash of model, options, text and question: asked again, no model runs. NULL in,
 NULL out; a row that cannot be answered is NULL, and ``FROM banyan_errors()`` says why.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from typing import Any, Mapping, Sequence
 
 from ._answers import Answers, Cache, Cell, MemoryCache, cells_of
@@ -66,11 +67,11 @@ def _cache(con: Any, cache: bool | str) -> Cache:
 
 
 class Registered:
-    """What `register` made: `answers` counts and keeps errors; `close` takes the functions away and frees the model."""
+    """What `register` made: `answers` counts and keeps errors; `close` takes the functions away."""
 
-    def __init__(self, con: Any, answers: Answers, own_model: bool, own_encoder: bool) -> None:
+    def __init__(self, con: Any, answers: Answers, own_encoder: bool) -> None:
         self._con, self.answers = con, answers
-        self._own = (own_model, own_encoder)
+        self._own_encoder = own_encoder
 
     def close(self) -> None:
         for name in _FUNCTIONS:
@@ -78,9 +79,7 @@ class Registered:
                 self._con.remove_function(name)
             except Exception:  # of a connection that is closed, or a function that is gone
                 pass
-        if self._own[0]:
-            self.answers.model.close()
-        if self._own[1] and self.answers.encoder is not None:
+        if self._own_encoder and self.answers.encoder is not None:
             self.answers.encoder.close()
 
     def __enter__(self) -> Registered:
@@ -97,6 +96,12 @@ def register(con: Any, *, model: Model | str | os.PathLike[str] | None = None,
              cache: bool | str = True) -> Registered:
     """Gives the connection these functions; an earlier `register` on it is replaced.
 
+    >>> import duckdb, banyan.duckdb
+    >>> con = duckdb.connect()
+    >>> with banyan.duckdb.register(con):
+    ...     con.sql("SELECT ask('Anna steers the ferry.', 'Who steers the ferry?')").fetchall()
+    [('Anna',)]
+
     | SQL | result |
     |---|---|
     | `ask(text, question)` | VARCHAR |
@@ -106,7 +111,8 @@ def register(con: Any, *, model: Model | str | os.PathLike[str] | None = None,
     | `embed(text)` | FLOAT[], with `encoder` |
     | `banyan_errors()` | a table: task, about, text, reason |
 
-    `model` and `encoder` are loaded ones, or names and paths. `ask` and `extract` have options of `banyan.ask` and
+    `model` and `encoder` are loaded ones, or names and paths; without a model each function has the default that
+    `banyan.ask` and `banyan.extract` have. ``con.interrupt()`` ends a function that is answering. `ask` and `extract` have options of `banyan.ask` and
     `banyan.extract` for all calls: ``ask={"max_new": 32, "copy": True}``. `cache`: True keeps results in the table
     ``banyan_cache``, a text names another table, False forgets them with the process. (A function called ``extract``
     cannot be: SQL's own EXTRACT has that name.)
@@ -116,17 +122,39 @@ def register(con: Any, *, model: Model | str | os.PathLike[str] | None = None,
         if not name.isidentifier():
             raise Error(f"schemas: '{name}': expected a name of letters, digits and underscores")
     arrow = pyarrow()
-    loaded = model if isinstance(model, Model) else Model(model)
     vectors = encoder if encoder is None or isinstance(encoder, Encoder) else Encoder(encoder)
-    answers = Answers(loaded, vectors, options={"ask": ask or {}, "extract": extract or {}}, engine=engine,
+    answers = Answers(model, vectors, options={"ask": ask or {}, "extract": extract or {}}, engine=engine,
                       cache=_cache(con, cache))
-    registered = Registered(con, answers, not isinstance(model, Model), vectors is not None and vectors is not encoder)
+    registered = Registered(con, answers, vectors is not None and vectors is not encoder)
     _create(con, answers, arrow)
+    _hear_interrupts(type(con))
+    _answers_of[id(con)] = answers
     for name, structure in structures.items():
         text = schemas[name]  # type: ignore[index]
         con.execute(f"CREATE OR REPLACE TEMP MACRO extract_{name}(text) AS json_transform(extract_json(text, "
                     f"{_literal(text if isinstance(text, str) else json.dumps(text))}), {_literal(json.dumps(structure))})")
     return registered
+
+
+# By the identity of the connection, whose functions keep them.
+_answers_of: weakref.WeakValueDictionary[int, Answers] = weakref.WeakValueDictionary()
+
+
+def _hear_interrupts(connections: Any) -> None:
+    """DuckDB tells a function that runs nothing of `interrupt()`, and looks itself only between chunks of 2048 rows. So
+    the method of connections tells the answers of the connection too."""
+    original = connections.interrupt
+    if getattr(original, "tells_banyan", False):
+        return
+
+    def interrupt(con: Any) -> None:
+        original(con)
+        answers = _answers_of.get(id(con))
+        if answers is not None:
+            answers.interrupt()
+    interrupt.__doc__ = original.__doc__
+    interrupt.tells_banyan = True  # type: ignore[attr-defined]
+    connections.interrupt = interrupt
 
 
 def _literal(text: str) -> str:

@@ -142,10 +142,11 @@ class BanyanChat(BaseChatModel):  # type: ignore[misc]
 class BanyanRetriever(BaseRetriever):  # type: ignore[misc]
     """Passages of an index that `banyan.Index.build` or ``banyan rag index`` made, found by words (BM25)."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    # A parameter that is not known is refused, not ignored.
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid", populate_by_name=True)
 
     index: Index
-    count: int = 4
+    count: int = Field(default=4, alias="k", ge=1)  #: also by LangChain's name of it, `k`
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return [Document(page_content=found.text, id=found.id,

@@ -19,21 +19,23 @@ import os
 import time
 from typing import Any, Callable, Mapping, Sequence, Union
 
+from . import _native
 from ._ask import ask_task
 from ._block_job import BlockWorker, check_job_output, plan, write_output
+from ._columns import InputColumns, template_names
 from ._embed import Encoder
 from ._errors import Error
-from ._examples import Question, question_list
+from ._examples import Questions, Schema, question_list
 from ._extract import extract_task
 from ._index import Index
-from ._model import find_model
+from ._model import named_model
 from ._names import canonical_fields, check_engine, check_names, native_names, own_options
 from ._options import EngineOptions, Path, native_engine_options
 from ._rag import rag_task
 from ._ray_dataset import ask_dataset, extract_dataset, rag_dataset
 from ._ray_pool import WorkerPool, Workers, as_kinds, count_workers
 from ._storage import plain_name
-from ._tables import Data, column_types, is_parquet
+from ._tables import Data, as_table
 
 __all__ = ["Summary", "Workers", "ask", "ask_dataset", "extract", "extract_dataset", "rag", "rag_dataset"]
 
@@ -83,6 +85,16 @@ class Cluster:
     progress: Callable[[int, int], object] | None
 
 
+def _batches(dataset: Any) -> Any:
+    """A Dataset as Arrow batches, so that its columns keep their types."""
+    import pyarrow
+    schema = getattr(dataset.schema(), "base_schema", None)
+    if not isinstance(schema, pyarrow.Schema):  # rows of no table, or none at all
+        return dataset.iter_rows()
+    tables = (table.cast(schema) for table in dataset.iter_batches(batch_format="pyarrow"))
+    return pyarrow.RecordBatchReader.from_batches(schema, (batch for table in tables for batch in table.to_batches()))
+
+
 def run(task: str, data: Data, output: Path, options: Mapping[str, Any], cluster: Cluster, *, model: Path | None,
         model_options: Mapping[str, Any] | None, common: Sequence[Any], fields: Mapping[str, str] | str | None,
         engine: EngineOptions | None) -> Summary:
@@ -101,15 +113,19 @@ def run(task: str, data: Data, output: Path, options: Mapping[str, Any], cluster
         raise Error(f"{target}: expected .jsonl, .csv, .tsv or .parquet")
     is_dataset = isinstance(data, ray.data.Dataset)
     source: Any = data
-    check_job_output(cluster.folder, [] if is_dataset else data, target, cluster.overwrite)
+    check_job_output(cluster.folder, data, target, cluster.overwrite)
     if not ray.is_initialized():
         ray.init()
     counts = count_workers(kinds, [node["Resources"] for node in ray.nodes() if node["Alive"]])
-    types = {} if is_dataset or not is_parquet(target) else column_types(data)
-    name = find_model(model)
+    flat = list(dict(_native.flat_columns(options["schema"]))) if options.get("flat") else []
+    columns = InputColumns(task, names, flat=flat, needed=template_names(options))
+    name, adapter = named_model(model, loaded_with.get("adapter"), task)
+    if adapter is not None:
+        loaded_with["adapter"] = adapter
     devices = sorted({loaded_with.get("device") or kind.its_device for kind in kinds})
-    job = plan(task, source.iter_rows() if is_dataset else data, cluster.folder, options, model=name,
-               model_options={**loaded_with, "device": "+".join(devices)}, engine=engine, common=common, fields=names,
+    rows = _batches(source) if is_dataset else as_table(data, task, names)
+    job = plan(task, rows, cluster.folder, options, model=name,
+               model_options={**loaded_with, "device": "+".join(devices)}, engine=engine, common=common, columns=columns,
                workers=sum(counts), block_tokens=cluster.block_tokens)
     manifest = job.manifest()
     assert manifest is not None
@@ -130,11 +146,11 @@ def run(task: str, data: Data, output: Path, options: Mapping[str, Any], cluster
             cluster.progress(done, total)
     if todo:
         WorkerPool(kinds, counts, started).run(todo, finished)
-    facts = write_output(job, target, types)
+    facts = write_output(job, target, columns)
     return Summary(output=target, blocks_this_run=len(todo), seconds=time.monotonic() - start, **facts)
 
 
-def ask(data: Data, output: Path, questions: Question | Sequence[Question] | None = None, *, folder: Path,
+def ask(data: Data, output: Path, questions: Questions = None, *, folder: Path,
         model: Path | None = None, model_options: Mapping[str, Any] | None = None,
         workers: int | Workers | Sequence[Workers] | None = None, cpus_per_worker: float = 1, gpus_per_worker: float = 0,
         block_tokens: int | None = None, overwrite: bool = False, fields: Mapping[str, str] | str | None = None,
@@ -155,7 +171,7 @@ def ask(data: Data, output: Path, questions: Question | Sequence[Question] | Non
                model_options=model_options, common=question_list(questions), fields=fields, engine=engine)
 
 
-def extract(data: Data, output: Path, schema: str | Mapping[str, Any], *, folder: Path, model: Path | None = None,
+def extract(data: Data, output: Path, schema: Schema, *, folder: Path, model: Path | None = None,
             model_options: Mapping[str, Any] | None = None, workers: int | Workers | Sequence[Workers] | None = None,
             cpus_per_worker: float = 1, gpus_per_worker: float = 0, block_tokens: int | None = None,
             overwrite: bool = False, fields: Mapping[str, str] | str | None = None, engine: EngineOptions | None = None,

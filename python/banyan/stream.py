@@ -1,10 +1,12 @@
 """Rows as they come: a job runs beside the program, which takes each row when it is finished.
 
->>> for row in banyan.stream.ask(pages, "Who signed it?", model=model):
-...     print(row["id"], row["answer"])
+>>> for row in banyan.stream.ask([{"context": "Anna steers the ferry."}], "Who steers the ferry?"):
+...     print(row["answer"])
+Anna
 
 Parameters are those of `banyan.ask`, `extract` and `rag`. Rows come in the order in which they are finished;
-``ordered=True`` gives the input's. A stream may be left at any time: its job ends with it. ``async for`` works too.
+``ordered=True`` gives the input's. Rows of an iterator are answered as it gives them. A stream may be left at any time:
+its job ends with it. ``async for`` works too.
 """
 from __future__ import annotations
 
@@ -16,13 +18,17 @@ import os
 import threading
 from typing import Any, BinaryIO, Callable, Iterator
 
+from ._ask import ask as _ask
 from ._ask import ask_call
 from ._control import JobControl
 from ._errors import Error, in_words_of_python
+from ._extract import extract as _extract
 from ._extract import extract_call
+from ._rag import rag as _rag
 from ._rag import rag_call
 from ._rows import Rows
 from ._run import JobCall, run_job
+from ._threads import as_parameters_of
 
 __all__ = ["RowStream", "ask", "extract", "rag"]
 
@@ -42,7 +48,7 @@ class _Job:
 
     def _run(self, call: JobCall) -> None:
         try:
-            self.result = run_job(call, self.control)
+            self.result = run_job(call, self.control, feeds=True)
         except BaseException as error:  # raised where the rows are taken
             self.error = error
         finally:
@@ -58,9 +64,12 @@ class _Tail:
 
     def read(self, path: str | None) -> list[bytes]:
         if self.file is None:
-            if path is None or not os.path.exists(path):
+            if path is None:
                 return []
-            self.file = open(path, "rb")
+            try:
+                self.file = open(path, "rb")
+            except FileNotFoundError:  # the job has ended, and its folder is gone
+                return []
         *lines, self.rest = (self.rest + self.file.read()).split(b"\n")
         return lines
 
@@ -90,23 +99,27 @@ class RowStream(Iterator["dict[str, Any]"]):
     def __iter__(self) -> RowStream:
         return self
 
+    def _is_ready(self) -> bool:
+        """Whether there is a row, or the end."""
+        if self._lines:
+            return True
+        over = self._job.ended.is_set()
+        self._read()
+        return over or bool(self._lines)
+
     def __next__(self) -> dict[str, Any]:
         try:
-            while not self._lines:
-                over = self._job.ended.is_set()
-                self._read()
-                if over and not self._lines:
-                    break
-                if not self._lines:
-                    self._job.ended.wait(_POLL_SECONDS)
+            while not self._is_ready():
+                self._job.ended.wait(_POLL_SECONDS)
         except BaseException:
             self.close()
             raise
         if self._lines:
             return _row(self._lines.popleft())
         self._end()
-        if self._job.error is not None:
-            error, self._job.error = self._job.error, None
+        error, self._job.error = self._job.error or self._job.control.input_error, None
+        self._job.control.input_error = None
+        if error is not None:
             raise error
         raise StopIteration
 
@@ -144,10 +157,12 @@ class RowStream(Iterator["dict[str, Any]"]):
         return self
 
     async def __anext__(self) -> dict[str, Any]:
-        row = await asyncio.to_thread(next, self, None)
-        if row is None:
-            raise StopAsyncIteration
-        return row
+        while not self._is_ready():
+            await asyncio.sleep(_POLL_SECONDS)
+        try:
+            return next(self)
+        except StopIteration:
+            raise StopAsyncIteration from None
 
 
 def _row(line: bytes) -> dict[str, Any]:
@@ -164,16 +179,33 @@ def _streamed(call: Callable[..., JobCall], arguments: tuple[Any, ...], named: d
     return RowStream(call(*arguments, **named))
 
 
+@as_parameters_of(_ask)
 def ask(*arguments: Any, **named: Any) -> RowStream:
-    """`banyan.ask`, row by row."""
+    """`banyan.ask`, row by row.
+
+    >>> [row["answer"] for row in banyan.stream.ask([{"context": "Anna steers the ferry."}], "Who steers the ferry?")]
+    ['Anna']
+    """
     return _streamed(ask_call, arguments, named)
 
 
+@as_parameters_of(_extract)
 def extract(*arguments: Any, **named: Any) -> RowStream:
-    """`banyan.extract`, row by row."""
+    """`banyan.extract`, row by row.
+
+    >>> schema = {"attributes": [{"name": "brand"}]}
+    >>> [row["values"] for row in banyan.stream.extract([{"text": "Brand: Norda. Colour: red."}], schema)]
+    [{'brand': 'Norda'}]
+    """
     return _streamed(extract_call, arguments, named)
 
 
+@as_parameters_of(_rag)
 def rag(*arguments: Any, **named: Any) -> RowStream:
-    """`banyan.rag`, row by row."""
+    """`banyan.rag`, row by row.
+
+    >>> boats = [{"id": "a", "text": "Anna steers the ferry."}]
+    >>> [row["answer"] for row in banyan.stream.rag([{"question": "Who steers the ferry?", "documents": boats}])]
+    ['Anna']
+    """
     return _streamed(rag_call, arguments, named)

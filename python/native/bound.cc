@@ -16,7 +16,12 @@ bool Interruption::Pending() {
   if (now - last_look_ < kBetweenLooks) return false;
   last_look_ = now;
   const nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) raised_ = std::make_exception_ptr(nb::python_error());
+  try {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!look_.is_none()) look_();
+  } catch (...) {
+    raised_ = std::current_exception();
+  }
   return raised_ != nullptr;
 }
 
@@ -24,9 +29,14 @@ void Interruption::Raise() const {
   if (raised_) std::rethrow_exception(raised_);
 }
 
-void ComputeLock::BeginJob() {
+void Interruption::Check() {
+  if (!Pending()) return;
+  const nb::gil_scoped_acquire gil;
+  Raise();
+}
+
+void ComputeLock::BeginJob(Interruption& interruption) {
   constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
-  Interruption interruption;
   std::unique_lock lock(mutex_);
   while (holder_ != Holder::kNone) {
     if (holder_ == Holder::kEngine) {
@@ -36,10 +46,7 @@ void ComputeLock::BeginJob() {
     }
     changed_.wait_for(lock, kBetweenLooks);
     lock.unlock();
-    if (interruption.Pending()) {
-      const nb::gil_scoped_acquire gil;
-      interruption.Raise();
-    }
+    interruption.Check();
     lock.lock();
   }
   holder_ = Holder::kJob;

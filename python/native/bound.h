@@ -59,12 +59,31 @@ class ProcessBound {
   pid_t process_;
 };
 
+// Ctrl-C, and an end that somebody else wants, while the library works: looks some times a second
+// whether Python has something to raise. Called by the thread that holds no GIL.
+class Interruption {
+ public:
+  // `look`, which may be None, raises what the work is to end with.
+  explicit Interruption(nb::object look = nb::none()) : look_(std::move(look)) {}
+  // True when Python wants to raise something; from then on always.
+  bool Pending();
+  // Raises it. REQUIRES: the GIL is held.
+  void Raise() const;
+  // Both. REQUIRES: the GIL is not held.
+  void Check();
+
+ private:
+  nb::object look_;
+  std::exception_ptr raised_;
+  double last_look_ = 0.0;
+};
+
 // Who computes with a model: its threads serve one at a time.
 class ComputeLock {
  public:
-  // Waits until no job computes, looking for Ctrl-C; throws kUsage while an Engine holds the model.
-  // REQUIRES: the GIL is not held.
-  void BeginJob();
+  // Waits until no job computes; throws kUsage while an Engine holds the model, and what
+  // `interruption` has to raise. REQUIRES: the GIL is not held.
+  void BeginJob(Interruption& interruption);
   // Throws kUsage while a job or an Engine computes.
   void BeginEngine();
   void End();
@@ -100,20 +119,6 @@ struct BoundIndex {
   std::shared_ptr<const DocumentIndex> index;
 };
 
-// Ctrl-C while the library works: looks some times a second whether Python has a signal to raise.
-// Called by the thread that holds no GIL.
-class Interruption {
- public:
-  // True when Python wants to raise something; from then on always.
-  bool Pending();
-  // Raises it. REQUIRES: the GIL is held.
-  void Raise() const;
-
- private:
-  std::exception_ptr raised_;
-  double last_look_ = 0.0;
-};
-
 // Seconds of a clock that only goes forward.
 double Now();
 
@@ -123,6 +128,7 @@ void AddEngine(nb::module_& module);
 void AddJobs(nb::module_& module);
 void AddEncoder(nb::module_& module);
 void AddRetrieval(nb::module_& module);
+void AddRows(nb::module_& module);
 void AddCommand(nb::module_& module);
 
 // Numbers for numpy without a copy: the array owns the vector.

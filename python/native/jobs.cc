@@ -85,8 +85,8 @@ class JobCalls {
 
 // Returns the receipt as JSON. `run` holds the model's lock and not the GIL.
 std::string RunJob(
-    BoundModel& model, const nb::dict& job_values, JobListener listener,
-    const char* document_field, std::vector<std::vector<std::string>> needed_columns,
+    BoundModel& model, const nb::dict& job_values, JobListener listener, const char* document_field,
+    std::vector<std::vector<std::string>> needed_columns,
     const std::function<JobReceipt(std::shared_ptr<Model>, const JobOptions&)>& run) {
   const std::shared_ptr<Model> loaded = model.model.get("model");
   JobOptions job = ReadAll(job_values, JobOptionsOf);
@@ -148,8 +148,7 @@ void AddJobs(nb::module_& module) {
          nb::object progress, nb::object notice, nb::object look) {
         const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
         const AskOptions options = ReadAll(task, AskOptionsOf);
-        return RunJob(model, job, {progress, notice, look}, "context",
-                      NeededColumns(options),
+        return RunJob(model, job, {progress, notice, look}, "context", NeededColumns(options),
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
                         return RunAsk(std::move(loaded), engine_options, options, j);
                       });

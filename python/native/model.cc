@@ -10,18 +10,13 @@
 namespace banyan::python {
 namespace {
 
-// Loading looks for Ctrl-C after every matrix.
-template <typename Loaded>
-std::shared_ptr<Loaded> LoadInterruptibly(const nb::dict& values) {
+// Looks after every matrix whether it is to end: Ctrl-C, or what `look` raises.
+std::shared_ptr<Model> LoadInterruptibly(const nb::dict& values, nb::object look) {
   LoadOptions options = ReadAll(values, LoadOptionsOf);
-  Interruption interruption;
-  options.progress = [&](std::int64_t, std::int64_t) {
-    if (!interruption.Pending()) return;
-    const nb::gil_scoped_acquire gil;
-    interruption.Raise();
-  };
+  Interruption interruption(std::move(look));
+  options.progress = [&](std::int64_t, std::int64_t) { interruption.Check(); };
   const nb::gil_scoped_release unlocked;
-  return Loaded::Load(options);
+  return Model::Load(options);
 }
 
 // The text side of a model alone.
@@ -54,21 +49,22 @@ nb::dict SummaryOf(const std::string& model) {
   return fields;
 }
 
-// (model, adapter) of a task, or nothing: ChosenReaderFor.
-std::optional<std::pair<std::string, std::string>> ChosenReaderOf(const std::string& task) {
+// (model, adapter) of a task where nobody names one; an adapter of "" is none.
+std::pair<std::string, std::string> DefaultReaderOf(const std::string& task) {
   const ReaderTask wanted = task == "extract" ? ReaderTask::kExtract
                             : task == "rag"   ? ReaderTask::kRag
                                               : ReaderTask::kAsk;
-  const auto chosen = ChosenReaderFor(wanted);
-  if (!chosen) return std::nullopt;
-  return std::pair(chosen->model, chosen->adapter);
+  DefaultReader reader = DefaultReaderFor(wanted);
+  return {std::move(reader.model), std::move(reader.adapter)};
 }
 
 }  // namespace
 
 void AddModel(nb::module_& module) {
   module.def("default_model", [] { return DefaultModel(); });
-  module.def("chosen_reader", &ChosenReaderOf);
+  module.def("default_reader", &DefaultReaderOf);
+  module.def("ship_models_from", &ShipModelsFrom);
+  module.def("path_of_adapter", [](const std::string& adapter) { return PathOfAdapter(adapter); });
   module.def("path_of_model", [](const std::string& model) { return PathOfModel(model); });
   module.def("is_encoder", [](const std::string& model) { return Encoder::IsEncoder(model); });
   module.def("describe_model", &SummaryOf);
@@ -96,10 +92,12 @@ void AddModel(nb::module_& module) {
         return self.text->Encode(text, add_special, parse_special);
       });
   nb::class_<BoundModel>(module, "Model")
-      .def("__init__",
-           [](BoundModel* self, const nb::dict& options) {
-             new (self) BoundModel(LoadInterruptibly<Model>(options));
-           })
+      .def(
+          "__init__",
+          [](BoundModel* self, const nb::dict& options, nb::object look) {
+            new (self) BoundModel(LoadInterruptibly(options, std::move(look)));
+          },
+          nb::arg(), nb::arg().none())
       .def("close",
            [](BoundModel& self) {
              const nb::gil_scoped_release unlocked;

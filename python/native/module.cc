@@ -61,5 +61,6 @@ NB_MODULE(_native, module) {
   banyan::python::AddJobs(module);
   banyan::python::AddEncoder(module);
   banyan::python::AddRetrieval(module);
+  banyan::python::AddRows(module);
   banyan::python::AddCommand(module);
 }

@@ -55,7 +55,7 @@ class Adapters(PackageTest):
 
     def test_without_a_model_the_command_lines_default_answers(self):
         from banyan._model import default_reader
-        shipped = (banyan._model.find_model("banyan-reader-34m"), None)
+        shipped = (banyan._native.path_of_model("banyan-reader-34m"), None)
         with mock.patch.dict(os.environ, BANYAN_CACHE=str(self.folder), BANYAN_MODEL=""):
             self.assertEqual(default_reader("ask"), shipped)
             (self.folder / "reader.txt").write_text("banyan decisions 1\tthe reader 1\nreader\tbetter\n")

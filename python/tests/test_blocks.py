@@ -8,6 +8,7 @@ import unittest
 
 import banyan
 from banyan._block_job import BlockWorker, check_job_output, plan, write_output
+from banyan._columns import InputColumns
 from banyan._job_folder import JobFolder
 from banyan._json_text import elements, members, with_member
 from banyan._plan import Cost, plan_blocks, split_questions
@@ -17,7 +18,7 @@ from support import PackageTest, documents, tiny_model
 
 
 def records_of(rows):
-    return read_records(read_rows(rows), False, {}, "context")
+    return read_records(read_rows("ask", rows, InputColumns("ask")), "context")
 
 
 class Text(unittest.TestCase):

@@ -35,7 +35,8 @@ PYTHON_ONLY = {
     "progress": "the line on stderr", "options": "the options in one object", "timeout": "the program timeout(1)", "notice": "the lines on stderr", "directory": "the first argument", "cls": "",
     "inputs": "the other arguments", "flat": "chosen there by the output's format", "columns": "of ask's tables",
     "overwrite": "embed's output there is standard output or a new file",
-    "field": "input lines of embed have text", "max_waiting": "back-pressure, of programs that submit", "adapters": "--adapter NAME=DIR"}
+    "field": "input lines of embed have text", "max_waiting": "back-pressure, of programs that submit", "adapters": "--adapter NAME=DIR",
+    "look": "Ctrl-C"}
 
 
 TYPES = {banyan.ask: banyan.AskOptions, banyan.extract: banyan.ExtractOptions, banyan.rag: banyan.RagOptions}
@@ -95,7 +96,7 @@ class Options(PackageTest):
     def test_the_library_knows_what_the_package_passes(self):
         knobs = {row["name"] for row in json.loads(_native.option_table()) if row["for_comparison"]}  # not shown
         self.assertEqual(set(_native.option_names("engine")) - knobs, set(banyan.EngineOptions.__annotations__))
-        self.assertEqual(set(_native.option_names("model")), set(inspect.signature(banyan.Model).parameters))
+        self.assertEqual(set(_native.option_names("model")), set(inspect.signature(banyan.Model).parameters) - {"look"})
         job = set(_native.option_names("job")) - {"inputs", "other_files", "shards"} | {
             "data", "questions", "schema", "model", "engine", "progress", "options", "timeout"}
         for task in TYPES:

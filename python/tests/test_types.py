@@ -1,6 +1,9 @@
-"""The type hints: mypy in strict mode over the package, and the stub against the module."""
+"""The type hints: mypy in strict mode over the package, pyright over a program, and the stub against the module."""
 import ast
+import inspect
+import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,15 +22,35 @@ class Types(unittest.TestCase):
         self.run_module("mypy", "--config-file", ROOT / "pyproject.toml", "-p", "banyan")
         self.run_module("mypy", "--config-file", ROOT / "pyproject.toml", here / "typed_program.py")
 
+    def test_pyright_finds_a_program_right_in_strict_mode(self):
+        if shutil.which("pyright") is None or shutil.which("node") is None:
+            self.skipTest("no pyright and Node here: apt-get install nodejs; pip install pyright")
+        here = pathlib.Path(__file__).resolve().parent
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(here / "typed_program.py", folder)
+            settings = {"include": ["typed_program.py"], "strict": ["typed_program.py"], "pythonVersion": "3.10",
+                        "extraPaths": [str(ROOT / "python")]}
+            (pathlib.Path(folder) / "pyrightconfig.json").write_text(json.dumps(settings))
+            result = subprocess.run(["pyright", "--pythonpath", sys.executable], capture_output=True, text=True, cwd=folder)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_streams_and_coroutines_complete_as_the_functions_do(self):
+        import banyan
+        for name in ("ask", "extract", "rag", "embed"):
+            wanted = list(inspect.signature(getattr(banyan, name)).parameters)
+            for module in (banyan.stream, banyan.aio) if name != "embed" else (banyan.aio,):
+                self.assertEqual(list(inspect.signature(getattr(module, name)).parameters), wanted, (module, name))
+
     def test_a_wrong_name_and_a_wrong_value_are_found_by_the_checker(self):
         program = ("import banyan\nbanyan.ask([], temprature=1)\nbanyan.ask([], chat='maybe')\n"
-                   "banyan.rag([], options=banyan.RagOptions(top='three'))\nbanyan.extract([], {}, stack='x')\n")
+                   "banyan.rag([], options=banyan.RagOptions(top='three'))\nbanyan.extract([], {}, stack='x')\n"
+                   "banyan.stream.ask([], temprature=1)\nbanyan.aio.rag([], top='three')\n")
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "wrong.py"
             path.write_text(program)
             result = subprocess.run([sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", path],
                                     capture_output=True, text=True, cwd=ROOT)
-        for line in (2, 3, 4, 5):
+        for line in (2, 3, 4, 5, 6, 7):
             self.assertIn(f"wrong.py:{line}: error", result.stdout)
 
     def test_the_stub_says_what_the_module_has(self):
