@@ -114,13 +114,13 @@ fi
 if command -v lintian >/dev/null; then
   lintian --allow-root --fail-on error,warning "$release"/banyan_*.deb && echo "lintian: nothing found"
 fi
-for wheel in "$release"/banyan-*.whl; do
+for wheel in "$release"/banyan_engine-*.whl; do
   [ -e "$wheel" ] || { echo "not tried: no wheel in $release"; break; }
   echo "wheel: $(basename "$wheel")"
   python3 -m zipfile -e "$wheel" "$work/wheel"
-  fits wheel "$work"/wheel/banyan/*.so "$work"/wheel/banyan.libs/*
+  fits wheel "$work"/wheel/banyan/*.so "$work"/wheel/banyan_engine.libs/*
   ! strings -a "$work"/wheel/banyan/*.so | grep -E -e "^/(tmp|home)/" -e "$PWD" || fail "the wheel names a folder of this machine"
-  [ "$(ls "$work"/wheel/banyan-*.dist-info/licenses/libraries | wc -l)" -gt 5 ] || fail "the wheel has no licences of its libraries"
+  [ "$(ls "$work"/wheel/banyan_engine-*.dist-info/licenses/libraries | wc -l)" -gt 5 ] || fail "the wheel has no licences of its libraries"
   "${PYTHON:-python3}" -m venv "$work/a venv"
   "$work/a venv/bin/python" -m pip install -q "$wheel"
   (cd "$work" && sh "$work/ask.sh" "$work/a venv/bin/banyan") || fail "wheel"

@@ -55,7 +55,7 @@ pack "$tree" "$out/$tree.tar.gz"
 if [ "${WHEEL:-ON}" = ON ]; then
   echo "release: wheel"
   (cd "$source" && CUDA=OFF CMAKE=-DBANYAN_LINES=OFF FLAGS="$flags" tools/wheel.sh) > "$work/wheel.log" 2>&1 || { tail -30 "$work/wheel.log"; exit 1; }
-  cp "$source"/build/wheels/banyan-*.whl "$out"
+  cp "$source"/build/wheels/banyan_engine*.whl "$out"
 fi
 
 echo "release: SBOM and checksums"

@@ -234,7 +234,7 @@ class ForeignFormats(AskTest):
     def test_the_refusal_is_a_command(self):
         for name, words in (("my table.xlsx", ("libreoffice --headless --convert-to csv", "'")),
                             ("letter.docx", ("pandoc", "letter.docx", "letter.txt")),
-                            ("rows.parquet", ("python3 -m banyan", "banyan[arrow]")),
+                            ("rows.parquet", ("python3 -m banyan", "banyan-engine[arrow]")),
                             ("rows.feather", ("python3 -c", "rows.feather", "rows.jsonl"))):
             path = self.write(name, b"PK\x03\x04")
             said = self.ask(path, *ANSWER, code=2).stderr
