@@ -9,11 +9,13 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/work_budget.h"
+#include "support/counted_memory.h"
 #include "support/error_message.h"
 
 namespace banyan {
 namespace {
 
+using testing_support::CountedMemory;
 using testing_support::ErrorMessage;
 
 TEST(Json, DepthAndSyntaxAreErrors) {
@@ -132,16 +134,13 @@ TEST(JsonRow, MessageOfALongTextIsShort) {
 }
 
 TEST(JsonRow, LongTextsAreCharged) {
-  size_t charged = 0;
+  CountedMemory memory;
   WorkBudget budget;
-  budget.take_room = [&](size_t bytes) {
-    charged += bytes;
-    return true;
-  };
+  budget.memory = &memory;
   const BudgetScope scope(budget);
   const std::string text = "[\"" + std::string(1 << 20, 'x') + "\"]";
   ParseJsonRow(text);
-  EXPECT_GE(charged, 3 * text.size());
+  EXPECT_GE(memory.taken, static_cast<std::int64_t>(3 * text.size()));
 }
 
 TEST(JsonRow, MemoryAndNamesAreLimited) {
@@ -168,19 +167,20 @@ TEST(JsonRow, TheThreadsBudgetIsHeeded) {
   std::string text = "[1";
   for (int i = 0; i < 10'000; ++i) text += ",1";
   text += "]";
-  size_t taken = 0;
+  CountedMemory memory;
+  memory.most = 1'000'000;
   WorkBudget budget;
-  budget.take_room = [&](size_t bytes) { return (taken += bytes) <= 1'000'000; };
+  budget.memory = &memory;
   const BudgetScope scope(budget);
   ParseJsonRow(text);
-  EXPECT_EQ(taken, 10'002 * 32 + 64u);
+  EXPECT_EQ(memory.taken, 10'002 * 32 + 64);
   budget.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
   EXPECT_THROW(ParseJsonRow(text), WorkStopped);
   budget.deadline = std::chrono::steady_clock::time_point::max();
   budget.unwanted = [] { return true; };
   EXPECT_THROW(ParseJsonRow(text), WorkStopped);
   budget.unwanted = nullptr;
-  taken = 1'000'000;
+  memory.taken = 1'000'000;
   EXPECT_THROW(ParseJsonRow(text), WorkStopped);
 }
 

@@ -14,10 +14,22 @@ const char* MessageOf(WorkStopped::Why why) {
       return "the request took too long";
     case WorkStopped::Why::kUnwanted:
       return "the request was cancelled";
+    case WorkStopped::Why::kNever:
+      return "the request takes more memory than this server has for requests";
     case WorkStopped::Why::kRoom:
       break;
   }
   return "too many large requests are being served";
+}
+
+void CheckRoom(size_t bytes) {
+  MemoryAccount* const memory = thread_budget->memory;
+  if (memory == nullptr) return;
+  MemoryTally::Settle();
+  const MemoryAccount::Room room = memory->RoomFor(bytes);
+  if (room == MemoryAccount::Room::kFits) return;
+  throw WorkStopped(room == MemoryAccount::Room::kBusy ? WorkStopped::Why::kRoom
+                                                       : WorkStopped::Why::kNever);
 }
 
 }  // namespace
@@ -25,8 +37,13 @@ const char* MessageOf(WorkStopped::Why why) {
 WorkStopped::WorkStopped(Why why) : Error(ErrorKind::kLimit, MessageOf(why)), why_(why) {}
 
 BudgetScope::BudgetScope(const WorkBudget& budget)
-    : before_(std::exchange(thread_budget, &budget)) {}
-BudgetScope::~BudgetScope() { thread_budget = before_; }
+    : before_(std::exchange(thread_budget, &budget)),
+      account_before_(MemoryTally::Count(MemoryTally::told ? budget.memory : nullptr)) {}
+
+BudgetScope::~BudgetScope() {
+  MemoryTally::Count(account_before_);
+  thread_budget = before_;
+}
 
 void CheckBudget() {
   if (thread_budget == nullptr) return;
@@ -36,11 +53,22 @@ void CheckBudget() {
   if (std::chrono::steady_clock::now() > thread_budget->deadline) {
     throw WorkStopped(WorkStopped::Why::kTime);
   }
+  CheckRoom(0);
 }
 
 void ChargeBudget(size_t bytes) {
-  if (thread_budget == nullptr || !thread_budget->take_room) return;
-  if (!thread_budget->take_room(bytes)) throw WorkStopped(WorkStopped::Why::kRoom);
+  if (thread_budget == nullptr) return;
+  if (thread_budget->memory == nullptr) {
+    if (thread_budget->take_room && !thread_budget->take_room(bytes)) {
+      throw WorkStopped(WorkStopped::Why::kRoom);
+    }
+    return;
+  }
+  CheckRoom(bytes);
+  if (!MemoryTally::told) thread_budget->memory->Grow(static_cast<std::int64_t>(bytes));
 }
+
+void AdoptMemory(size_t bytes) { MemoryTally::Allocated(bytes); }
+void DisownMemory(size_t bytes) { MemoryTally::Freed(bytes); }
 
 }  // namespace banyan

@@ -9,19 +9,23 @@
 #include <string>
 
 #include "banyan/error.h"
+#include "program/memory_tally.h"
 
 namespace banyan {
 
 struct WorkBudget {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::function<bool()> unwanted;         // true: cancelled; may be empty
-  std::function<bool(size_t)> take_room;  // counts bytes; false: no memory is left; may be empty
+  std::function<bool()> unwanted;   // true: cancelled; may be empty
+  MemoryAccount* memory = nullptr;  // of what the thread allocates; null: none
+  // Without an account: counts bytes that are announced; false: no memory is left; may be empty.
+  std::function<bool(size_t)> take_room;
 };
 
 // Thrown by CheckBudget and ChargeBudget.
 class WorkStopped : public Error {
  public:
-  enum class Why { kTime, kUnwanted, kRoom };
+  // kRoom: others have the memory now; kNever: there is not so much.
+  enum class Why { kTime, kUnwanted, kRoom, kNever };
   explicit WorkStopped(Why why);
   Why why() const { return why_; }
 
@@ -39,11 +43,16 @@ class BudgetScope {
 
  private:
   const WorkBudget* before_;
+  MemoryAccount* account_before_;
 };
 
-// About 50 ns where there is a budget.
+// About 50 ns where there is a budget. Stops work that has taken more memory than there is.
 void CheckBudget();
-// Counts memory that untrusted bytes were turned into.
+// Before memory is taken for untrusted bytes: stops work that would take more than there is. Counts
+// the bytes where no allocation is counted (MemoryTally::told).
 void ChargeBudget(size_t bytes);
+// A thread's memory that others allocate or free, as of answers that come out of the engine.
+void AdoptMemory(size_t bytes);
+void DisownMemory(size_t bytes);
 
 }  // namespace banyan

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/work_budget.h"
 #include "text/unicode.h"
 
 namespace banyan {
@@ -130,7 +131,11 @@ std::int64_t Product(std::int64_t a, std::int64_t b) {
   return a > kUnbounded / b ? kUnbounded : a * b;
 }
 
+// A long text, or a list of many, becomes a node for every character.
 std::shared_ptr<Expression> Make(Kind kind) {
+  constexpr unsigned kNodesBetweenLooks = 1 << 12;
+  thread_local unsigned made_so_far = 0;
+  if (++made_so_far % kNodesBetweenLooks == 0) CheckBudget();
   auto made = std::make_shared<Expression>();
   made->kind = kind;
   return made;

@@ -30,6 +30,9 @@ using OrderedJson = nlohmann::ordered_json;
 // After a request of this size, freed memory is returned to the system.
 constexpr size_t kLargeBody = 256u << 10;
 
+// Of a request that reads none, or that needs no key.
+constexpr size_t kNoBody = 4u << 10;
+
 // The allocator keeps freed memory for threads that may never need it again.
 void ReturnMemory() {
 #ifdef __GLIBC__
@@ -111,6 +114,8 @@ std::optional<HttpResponse> Api::Admit(HttpRequest& request, std::uint64_t) {
   const Route* route = Find(request, id, path_known);
   const bool page = !path_known && page_.Has(request.path);
   const bool open = page || (route != nullptr && route->open);
+  request.open = open || request.method == "OPTIONS";
+  if (request.open || request.method != "POST") request.most_body = kNoBody;
   if (std::optional<ApiError> refused = access_.Check(request, open)) {
     HttpResponse response = refused->ToResponse();
     if (refused->status() == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
@@ -131,9 +136,20 @@ void Api::Serve(HttpRequest request, HttpReply& reply) {
       request.began + std::chrono::duration_cast<std::chrono::milliseconds>(
                           std::chrono::duration<double>(context_.options.request_seconds));
   budget.unwanted = [&reply] { return reply.gone(); };
-  budget.take_room = [&reply](size_t bytes) { return reply.TakeRoom(bytes); };
-  const BudgetScope scope(budget);
-  ServeWithin(request, reply);
+  budget.memory = &reply.memory();
+  try {
+    const BudgetScope scope(budget);
+    ServeWithin(request, reply);
+  } catch (const std::exception& error) {
+    const MemoryAccount::Room room = reply.refused();
+    if (room == MemoryAccount::Room::kFits) {
+      reply.Send(AsApiError(error).ToResponse());
+    } else {  // whatever it was called on its way here
+      const bool never = room == MemoryAccount::Room::kNever;
+      const WorkStopped stopped(never ? WorkStopped::Why::kNever : WorkStopped::Why::kRoom);
+      reply.Send(AsApiError(stopped).ToResponse());
+    }
+  }
   if (request.body_bytes < kLargeBody) return;
   request = HttpRequest();
   ReturnMemory();
@@ -143,35 +159,30 @@ void Api::ServeWithin(const HttpRequest& request, HttpReply& reply) {
   std::string id;
   bool path_known;
   const Route* route = Find(request, id, path_known);
-  try {
-    if (request.method == "OPTIONS") {
-      HttpResponse response;
-      response.status = 204;
-      response.content_type = "";
-      const std::string methods = AllowedMethods(request.path);
-      response.headers = {{"Allow", methods}};
-      if (!request.allow_origin.empty()) {
-        response.headers.emplace_back("Access-Control-Allow-Methods", methods);
-        response.headers.emplace_back("Access-Control-Allow-Headers",
-                                      "Authorization, Content-Type");
-        response.headers.emplace_back("Access-Control-Max-Age", "600");
-      }
+  if (request.method == "OPTIONS") {
+    HttpResponse response;
+    response.status = 204;
+    response.content_type = "";
+    const std::string methods = AllowedMethods(request.path);
+    response.headers = {{"Allow", methods}};
+    if (!request.allow_origin.empty()) {
+      response.headers.emplace_back("Access-Control-Allow-Methods", methods);
+      response.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
+      response.headers.emplace_back("Access-Control-Max-Age", "600");
+    }
+    return reply.Send(std::move(response));
+  }
+  if (route != nullptr) return route->action(request, id, reply);
+  if (std::optional<HttpResponse> file = page_.Find(request)) {
+    const bool reads = request.method == "GET" || request.method == "HEAD";
+    if (!reads) {
+      HttpResponse response = ApiError(405, "this path has other methods").ToResponse();
+      response.headers.emplace_back("Allow", "OPTIONS, GET, HEAD");
       return reply.Send(std::move(response));
     }
-    if (route != nullptr) return route->action(request, id, reply);
-    if (std::optional<HttpResponse> file = page_.Find(request)) {
-      const bool reads = request.method == "GET" || request.method == "HEAD";
-      if (!reads) {
-        HttpResponse response = ApiError(405, "this path has other methods").ToResponse();
-        response.headers.emplace_back("Allow", "OPTIONS, GET, HEAD");
-        return reply.Send(std::move(response));
-      }
-      return reply.Send(std::move(*file));
-    }
-    throw ApiError(404, "there is nothing at this path");
-  } catch (const std::exception& error) {
-    reply.Send(AsApiError(error).ToResponse());
+    return reply.Send(std::move(*file));
   }
+  throw ApiError(404, "there is nothing at this path");
 }
 
 HttpResponse Api::Refusal(int status, const std::string& message) {

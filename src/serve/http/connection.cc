@@ -10,6 +10,8 @@
 #include <boost/asio/write.hpp>
 #include <chrono>
 #include <memory>
+#include <new>
+#include <thread>
 #include <utility>
 
 namespace banyan {
@@ -46,14 +48,15 @@ bool ClientHasLeft(Tcp::socket& socket) {
 // next request on another thread, and this object does nothing any more.
 class ReplyToOne : public HttpReply {
  public:
-  ReplyToOne(ReplyBuffer& buffer, BodyMemory& memory) : buffer_(buffer), memory_(memory) {}
+  ReplyToOne(ReplyBuffer& buffer, RequestMemory& memory) : buffer_(buffer), memory_(memory) {}
 
   // After Begin no other reply is possible: it is cut.
   void Send(HttpResponse response) override {
     if (over_) return;
     if (begun_) return Cut();
-    begun_ = over_ = true;
+    begun_ = true;
     buffer_.Send(std::move(response));
+    over_ = true;
   }
   void Begin(const HttpResponse& head) override {
     begun_ = true;
@@ -67,15 +70,15 @@ class ReplyToOne : public HttpReply {
   void WhenGone(std::function<void()> call) override {
     if (!over_) buffer_.WhenGone(std::move(call));
   }
-  bool TakeRoom(size_t bytes) override { return !over_ && memory_.Take(bytes); }
-
- private:
+  MemoryAccount& memory() override { return memory_; }
+  MemoryAccount::Room refused() const override { return memory_.refused(); }
   void Cut() {
     if (!std::exchange(over_, true)) buffer_.Cut();
   }
 
+ private:
   ReplyBuffer& buffer_;
-  BodyMemory& memory_;
+  RequestMemory& memory_;
   bool begun_ = false, over_ = false;
 };
 
@@ -99,15 +102,14 @@ void Deadline::Lift() {
 HttpConnection::HttpConnection(HttpServer::State& server, Tcp::socket socket)
     : server_(server),
       socket_(std::move(socket)),
-      memory_(server),
       reading_(server.io),
       writing_(server.io),
       polling_(server.io),
-      place_(server.all.insert(server.all.end(), this)),
-      reader_(server, socket_, memory_, *this),
+      reader_(server, socket_, *this),
       reply_(server.limits.max_unread_bytes, [this] { FlushSoon(); }) {
-  ++server_.counts.connections;
   SetSocketOptions(socket_);
+  place_ = server.all.insert(server.all.end(), this);  // last: what throws here leaves no trace
+  ++server_.counts.connections;
 }
 
 HttpConnection::~HttpConnection() {
@@ -115,10 +117,13 @@ HttpConnection::~HttpConnection() {
     server_.all.erase(place_);
     LeaveWaiting();
   }
+  if (busy_) --server_.counts.requests;  // no worker could be had for it
   --server_.counts.connections;
 }
 
-void HttpConnection::Start() { AwaitRequest(server_.limits.header_seconds); }
+void HttpConnection::Start() {
+  Run([this] { AwaitRequest(server_.limits.header_seconds); });
+}
 
 void HttpConnection::AwaitRequest(double seconds) {
   if (server_.draining) return Close();
@@ -146,11 +151,15 @@ void HttpConnection::Close() {
   ErrorCode ignored;
   socket_.close(ignored);
   // A worker that is still serving has the body: FinishRequest releases its memory.
-  if (!reply_.Abandon()) memory_.Release();
+  if (!reply_.Abandon()) return reader_.DropRequest();
+  try {
+    Flush();       // of a reply that has ended nobody else might hear
+  } catch (...) {  // its line of the log is missing
+  }
 }
 
 void HttpConnection::Limit(Deadline& deadline, double seconds) {
-  deadline.Set(seconds, [self = shared_from_this()] {
+  deadline.Set(seconds, [self = shared_from_this()] {  // throws nothing
     if (self->closed_) return;
     ++self->server_.counts.timed_out;
     self->Close();
@@ -160,9 +169,9 @@ void HttpConnection::Limit(Deadline& deadline, double seconds) {
 void HttpConnection::BeginRequest() {
   reading_.Lift();
   LeaveWaiting();
+  reply_.Start(reader_.reply_form());
   busy_.emplace(server_.io.get_executor());
   ++server_.counts.requests;
-  reply_.Start(reader_.reply_form());
 }
 
 void HttpConnection::OnRefusal(HttpResponse response) {
@@ -174,9 +183,8 @@ void HttpConnection::OnRequest() {
   // The worker gets a copy: it may still run when its reply is over and the next request is read.
   auto request = std::make_shared<HttpRequest>(reader_.TakeRequest());
   BeginRequest();
-  const auto serve = [self = shared_from_this(), request = std::move(request)] {
-    self->Serve(std::move(*request));
-  };
+  const auto serve = [self = shared_from_this(), request = std::move(request),
+                      memory = reader_.memory()] { self->Serve(std::move(*request), *memory); };
   if (!server_.workers.TryRun(serve)) {
     ++server_.counts.refused_busy;
     HttpResponse busy =
@@ -187,15 +195,19 @@ void HttpConnection::OnRequest() {
   WatchClient();
 }
 
-void HttpConnection::Serve(HttpRequest request) {
-  ReplyToOne reply(reply_, memory_);
+void HttpConnection::Serve(HttpRequest request, RequestMemory& memory) {
+  ReplyToOne reply(reply_, memory);
   try {
-    server_.handler.Serve(std::move(request), reply);
-    reply.End();
-  } catch (const std::exception& error) {
-    reply.Send(server_.handler.Refusal(500, error.what()));
-  } catch (...) {
-    reply.Send(server_.handler.Refusal(500, "unknown"));
+    try {
+      server_.handler.Serve(std::move(request), reply);
+      reply.End();
+    } catch (const std::exception& error) {
+      reply.Send(server_.handler.Refusal(500, error.what()));
+    } catch (...) {
+      reply.Send(server_.handler.Refusal(500, "unknown"));
+    }
+  } catch (...) {  // no memory for that, either
+    reply.Cut();
   }
 }
 
@@ -204,7 +216,9 @@ void HttpConnection::Serve(HttpRequest request) {
 void HttpConnection::WatchClient() {
   if (reader_.has_more()) return PollClient();
   socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this()](ErrorCode error) {
-    if (!error && !self->closed_) self->PollClient();
+    self->Run([&] {
+      if (!error && !self->closed_) self->PollClient();
+    });
   });
 }
 
@@ -214,12 +228,25 @@ void HttpConnection::PollClient() {
   if (ClientHasLeft(socket_)) return Close();
   polling_.expires_after(kPollInterval);
   polling_.async_wait([self = shared_from_this()](ErrorCode error) {
-    if (!error && !self->closed_) self->PollClient();
+    self->Run([&] {
+      if (!error && !self->closed_) self->PollClient();
+    });
   });
 }
 
+// A reply whose last piece is announced to nobody would never end, so a worker waits for the memory
+// that this takes.
 void HttpConnection::FlushSoon() {
-  asio::post(server_.io, [self = shared_from_this()] { self->Flush(); });
+  const bool may_wait = !server_.io.get_executor().running_in_this_thread();
+  for (;;) {
+    try {
+      asio::post(server_.io, [self = shared_from_this()] { self->Run([&] { self->Flush(); }); });
+      return;
+    } catch (const std::bad_alloc&) {
+      if (!may_wait) throw;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
 }
 
 void HttpConnection::Flush() {
@@ -230,15 +257,17 @@ void HttpConnection::Flush() {
     return;
   }
   being_written_ = std::move(piece.bytes);
-  write_pending_ = true;
   Limit(writing_, server_.limits.write_seconds);
   asio::async_write(socket_, asio::buffer(being_written_),
                     [self = shared_from_this()](ErrorCode error, size_t) {
-                      self->write_pending_ = false;
-                      self->writing_.Lift();
-                      if (error) self->Close();
-                      self->Flush();
+                      self->Run([&] {
+                        self->write_pending_ = false;
+                        self->writing_.Lift();
+                        if (error) self->Close();
+                        self->Flush();
+                      });
                     });
+  write_pending_ = true;  // its end comes later, even if it is done
 }
 
 // The reply is written, or its client has left.
@@ -248,11 +277,10 @@ void HttpConnection::FinishRequest() {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - request.began).count();
   polling_.cancel();
-  server_.handler.Served(request, outcome.status, outcome.bytes, seconds, closed_);
   reader_.DropRequest();
-  memory_.Release();
   --server_.counts.requests;
   busy_.reset();
+  server_.handler.Served(request, outcome.status, outcome.bytes, seconds, closed_);
   if (closed_) return;
   if (outcome.keep_alive && !server_.draining) return AwaitRequest(server_.limits.idle_seconds);
   if (outcome.cut &&

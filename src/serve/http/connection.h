@@ -37,7 +37,8 @@ class HttpConnection : public RequestReader::Owner,
   ~HttpConnection() override;  // closed, unless a handler threw
 
   void Start();
-  // Closes the socket. A request that is being served goes on, but sees its client gone.
+  // Closes the socket. A request that is being served goes on, but sees its client gone. Throws
+  // nothing.
   void Close() override;
 
  private:
@@ -51,7 +52,8 @@ class HttpConnection : public RequestReader::Owner,
 
   void AwaitRequest(double seconds);
   void BeginRequest();
-  void Serve(HttpRequest request);  // on a worker's thread
+  // On a worker's thread.
+  void Serve(HttpRequest request, RequestMemory& memory);
   void WatchClient();
   void PollClient();
   void FlushSoon();  // for any thread
@@ -64,7 +66,6 @@ class HttpConnection : public RequestReader::Owner,
 
   HttpServer::State& server_;
   boost::asio::ip::tcp::socket socket_;
-  BodyMemory memory_;
   Deadline reading_, writing_;
   boost::asio::steady_timer polling_;
   std::list<HttpConnection*>::iterator place_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -85,9 +86,15 @@ WorkerPool::~WorkerPool() {
 bool WorkerPool::TryRun(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
   if (running_ >= most_ || ended_) return false;
-  ++running_;
+  if (running_ == static_cast<int>(threads_.size())) {  // none is free
+    try {
+      threads_.emplace_back([this] { Work(); });
+    } catch (const std::system_error&) {  // the system gives no thread now
+      return false;
+    }
+  }
   waiting_.push_back(std::move(work));
-  if (running_ > static_cast<int>(threads_.size())) threads_.emplace_back([this] { Work(); });
+  ++running_;
   changed_.notify_one();
   return true;
 }
@@ -122,17 +129,60 @@ bool HttpServer::State::TakeRoom(size_t bytes) {
   return true;
 }
 
-bool BodyMemory::Take(size_t bytes) {
-  if (!server_.TakeRoom(bytes)) return false;
-  taken_ += bytes;
-  return true;
+MemoryAccount::Room RequestMemory::RoomWithin(std::int64_t more) const {
+  const HttpLimits& limits = server_.limits;
+  const auto most = static_cast<std::int64_t>(limits.max_bodies_bytes);
+  const std::int64_t own = body_ + others_ + more;
+  if (own <= static_cast<std::int64_t>(limits.small_request_bytes)) return Room::kFits;
+  if (open_ || own > most) return Room::kNever;
+  return server_.counts.bodies_bytes.load() + more <= most ? Room::kFits : Room::kBusy;
 }
 
-void BodyMemory::Release() {
-  server_.counts.bodies_bytes -= static_cast<std::int64_t>(taken_.exchange(0));
+void RequestMemory::Count(std::int64_t bytes) {
+  if (!open_) server_.counts.bodies_bytes += bytes;
+}
+
+MemoryAccount::Room RequestMemory::SetBody(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t more = static_cast<std::int64_t>(bytes) - body_;
+  const Room room = more > 0 ? RoomWithin(more) : Room::kFits;
+  if (room != Room::kFits) return room;
+  body_ += more;
+  Count(more);
+  return room;
+}
+
+// A worker frees what it has not allocated, too, such as the body: there is no less than nothing.
+void RequestMemory::Grow(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return;
+  const std::int64_t more = std::max(bytes, -others_);
+  others_ += more;
+  Count(more);
+}
+
+MemoryAccount::Room RequestMemory::RoomFor(size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const Room room = over_ ? Room::kFits : RoomWithin(static_cast<std::int64_t>(bytes));
+  if (room != Room::kFits) refused_ = room;
+  return room;
+}
+
+MemoryAccount::Room RequestMemory::refused() const {
+  const std::lock_guard lock(mutex_);
+  return refused_;
+}
+
+void RequestMemory::Release() {
+  const std::lock_guard lock(mutex_);
+  over_ = true;
+  Count(-(body_ + others_));
+  body_ = others_ = 0;
 }
 
 namespace {
+
+constexpr auto kAcceptAgain = std::chrono::milliseconds(50);
 
 void Listen(Tcp::acceptor& acceptor, const std::string& address, int port) {
   boost::system::error_code error;
@@ -163,17 +213,21 @@ HttpServer::State::State(const HttpLimits& limits_, HttpHandler& handler_)
 
 void HttpServer::State::Accept() {
   acceptor.async_accept([this](boost::system::error_code error, Tcp::socket socket) {
+    accepting = false;
     if (!acceptor.is_open()) return;
     if (!error) {
-      Add(std::move(socket));
-      return Accept();
+      Accept();
+      return Add(std::move(socket));
     }
     // No descriptors are left, for instance: others will end meanwhile.
-    accept_again.expires_after(std::chrono::milliseconds(50));
+    accept_again.expires_after(kAcceptAgain);
     accept_again.async_wait([this](boost::system::error_code cancelled) {
+      accepting = false;
       if (!cancelled && acceptor.is_open()) Accept();
     });
+    accepting = true;
   });
+  accepting = true;
 }
 
 void HttpServer::State::Add(Tcp::socket socket) {
@@ -186,9 +240,9 @@ void HttpServer::State::Add(Tcp::socket socket) {
   std::make_shared<HttpConnection>(*this, std::move(socket))->Start();
 }
 
+// A connection that closes leaves both lists.
 void HttpServer::State::CloseIdle() {
-  const std::list<HttpConnection*> idle = waiting;
-  for (HttpConnection* connection : idle) connection->shared_from_this()->Close();
+  while (!waiting.empty()) waiting.front()->shared_from_this()->Close();
 }
 
 HttpServer::HttpServer(const std::string& address, int port, const HttpLimits& limits,
@@ -212,13 +266,23 @@ void HttpServer::GiveBackRoom(size_t bytes) {
   state_->counts.bodies_bytes -= static_cast<std::int64_t>(bytes);
 }
 
+// What a handler throws ends its connection (RequestReader::Owner::Run); here arrives what concerns
+// none: no memory for the next connection, or for a descriptor of it. Then it is asked for again.
 void HttpServer::Run() {
-  state_->Accept();
-  for (;;) {
+  State& state = *state_;
+  while (!state.io.stopped()) {
     try {
-      state_->io.run();
-      return;
-    } catch (const std::exception&) {  // no memory for a connection: it is gone, others go on
+      if (!state.accepting && state.acceptor.is_open()) state.Accept();
+    } catch (...) {
+      // Nothing is asked for yet: others are served meanwhile, and after that it is tried again.
+    }
+    try {
+      if (state.accepting || !state.acceptor.is_open()) {
+        state.io.run();
+      } else {
+        state.io.run_for(kAcceptAgain);
+      }
+    } catch (...) {
     }
   }
 }
@@ -237,8 +301,7 @@ void HttpServer::Drain() {
 void HttpServer::Stop() {
   Drain();
   asio::post(state_->io, [state = state_.get()] {
-    const std::list<HttpConnection*> all = state->all;
-    for (HttpConnection* connection : all) connection->shared_from_this()->Close();
+    while (!state->all.empty()) state->all.front()->shared_from_this()->Close();
   });
 }
 

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "program/memory_tally.h"
+
 namespace banyan {
 
 using HttpFields = std::vector<std::pair<std::string, std::string>>;
@@ -32,6 +34,8 @@ struct HttpRequest {
   std::string tenant;        // who asks: a name from the key file, never the key
   std::uint64_t scope = 0;   // what the tenant shares caches within
   std::string allow_origin;  // for Access-Control-Allow-Origin; empty: no such header
+  bool open = false;         // needs no key, and takes no memory that those with a key could have
+  size_t most_body = SIZE_MAX;  // bytes of a body, for what is asked for
 
   std::string_view header(std::string_view name) const;  // empty: there is none
   std::string query_value(std::string_view name) const;  // percent signs resolved
@@ -58,17 +62,24 @@ class HttpReply {
   virtual bool gone() const = 0;
   // Called once when that happens, from another thread, or now if it has happened. Must not wait.
   virtual void WhenGone(std::function<void()> call) = 0;
-  // Counts memory that the request takes beside its body (parsed values, unpacked bytes) against
-  // HttpLimits::max_bodies_bytes, until the reply is over. False: there is no room.
-  virtual bool TakeRoom(size_t bytes) = 0;
+  // The memory of the request beside its body: parsed values, texts, automata, the reply until its
+  // client has read it. It counts against HttpLimits::max_bodies_bytes until the reply is over.
+  // Lives as long as this object.
+  virtual MemoryAccount& memory() = 0;
+  // Why the account has refused memory; kFits: it never did. What is caught on the way from there
+  // to the reply may have become another error.
+  virtual MemoryAccount::Room refused() const = 0;
 };
 
 struct HttpLimits {
   int max_connections = 1024;  // more: the one that has waited longest for its request is closed
   int max_requests = 128;      // served at once; more are refused with 429
-  size_t max_header_bytes = 16u << 10;
+  size_t max_header_bytes = 16u << 10;  // of the head, of a chunk's head, of the trailers
   size_t max_body_bytes = 32u << 20;
   size_t max_bodies_bytes = 256u << 20;  // of all requests, bytes that came and what they became
+  // A request that has no more is never refused for what others have. One without a key may have no
+  // more than that.
+  size_t small_request_bytes = 256u << 10;
   size_t max_unread_bytes = 256u << 10;  // of one reply, before its thread waits
   double header_seconds = 10.0;          // from the first byte to the last of a request's head
   double body_seconds = 60.0;
@@ -86,7 +97,8 @@ struct HttpCounts {
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // Looks at a request whose body is not read yet: fills in who asks; a response refuses it.
+  // Looks at a request whose body is not read yet: fills in who asks and how large a body may be; a
+  // response refuses it.
   // `body_bytes`: what the head announces. Called on the socket thread: must not wait.
   virtual std::optional<HttpResponse> Admit(HttpRequest& request, std::uint64_t body_bytes) = 0;
   // On a thread of its own. Must end with Send or End; what it throws becomes a 500, or after Begin

@@ -359,6 +359,43 @@ TEST_F(HttpTest, NobodysBodyBecomesARequest) {
     EXPECT_EQ(reply.rfind("HTTP/1.1 501 ", 0), 0u) << reply;
     EXPECT_EQ(reply.find("HTTP/1.1 200"), std::string::npos) << reply;
   }
+  // A field on two lines, which others read as one, as two or not at all.
+  for (const char* field : {"Transfer-Encoding:\r\n chunked", "Transfer-Encoding: chun\r\n\tked",
+                            "Transfer-Encoding: chunked\r\n ", "X: a\r\n b"}) {
+    Client client(port_);
+    client.Send(std::string("POST /echo HTTP/1.1\r\nHost: x\r\n") + field +
+                "\r\n\r\n0\r\n\r\nGET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+    const std::string reply = client.ReadUntil("closed by the server");
+    EXPECT_EQ(reply.rfind("HTTP/1.1 400 ", 0), 0u) << reply;
+    EXPECT_EQ(reply.find("HTTP/1.1 200"), std::string::npos) << reply;
+  }
+}
+
+// Byte by byte, as a slow network delivers it.
+TEST_F(HttpTest, RequestsArriveInAnyPieces) {
+  Start(HttpLimits());
+  const std::string request =
+      "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "3;a=b\r\nabc\r\n4\r\ndef!\r\n0\r\nX-Sum: 7\r\n\r\n";
+  for (const size_t piece : {size_t{1}, size_t{7}, request.size()}) {
+    Client client(port_);
+    for (size_t at = 0; at < request.size(); at += piece) client.Send(request.substr(at, piece));
+    EXPECT_NE(client.ReadUntil("!").find("POST /echo abcdef!"), std::string::npos);
+    client.Send(request + Post("/echo", "last?"));  // two at once
+    EXPECT_NE(client.ReadUntil("last?").find("POST /echo abcdef!"), std::string::npos);
+  }
+}
+
+TEST_F(HttpTest, HeadsOfChunksAndTrailersHaveAnEnd) {
+  Start(HttpLimits());
+  for (const char* start : {"3;a=", "3\r\nabc\r\n0\r\nX: ", "3\r\nabc\r\n2;"}) {
+    Client client(port_);
+    client.Send("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                std::string(start) + std::string(17'000, 'x'));
+    const std::string reply = client.ReadUntil("closed by the server");
+    EXPECT_EQ(reply.rfind("HTTP/1.1 431 ", 0), 0u) << reply;
+  }
+  EXPECT_EQ(server_->counts().bodies_bytes, 0);
 }
 
 // However a connection ends: promised, half sent, reset, too slow, refused.

@@ -62,7 +62,10 @@ bool ReplyBuffer::Abandon() {
     out_begin_ = 0;
     changed_.notify_all();
   }
-  if (call) call();
+  try {
+    if (call) call();
+  } catch (...) {  // no memory for it: whoever serves sees in gone() that nobody waits
+  }
   return active;
 }
 

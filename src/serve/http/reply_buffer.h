@@ -43,7 +43,7 @@ class ReplyBuffer {
     bool cut = false, keep_alive = false, http10 = false;
   };
   Outcome Finish();
-  // The client has left: drops unwritten bytes and calls what WhenGone was given.
+  // The client has left: drops unwritten bytes and calls what WhenGone was given. Throws nothing.
   // Returns whether a request is still being served.
   bool Abandon();
 

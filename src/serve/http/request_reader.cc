@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <boost/asio/write.hpp>
-#include <boost/beast/http/read.hpp>
 #include <cctype>
 #include <utility>
 
@@ -26,18 +25,31 @@ std::string LowerCase(std::string_view text) {
 
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
+// Whether a line begins with white space: it continues the field before (RFC 9112, 5.2).
+bool IsFolded(std::string_view head) {
+  for (size_t at = head.find('\n'); at != std::string_view::npos; at = head.find('\n', at + 1)) {
+    if (at + 1 < head.size() && (head[at + 1] == ' ' || head[at + 1] == '\t')) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-RequestReader::RequestReader(HttpServer::State& server, Tcp::socket& socket, BodyMemory& memory,
-                             Owner& owner)
-    : server_(server), socket_(socket), memory_(memory), owner_(owner) {}
+RequestReader::RequestReader(HttpServer::State& server, Tcp::socket& socket, Owner& owner)
+    : server_(server),
+      socket_(socket),
+      owner_(owner),
+      buffer_(2 * server.limits.max_header_bytes) {}
 
 void RequestReader::Start(double seconds) {
   if (has_more()) return ReadHead();
+  buffer_.shrink_to_fit();
   owner_.LimitReading(seconds);
   socket_.async_wait(Tcp::socket::wait_read, [this, owner = owner_.Hold()](ErrorCode error) {
-    if (error || owner->closed()) return owner->Close();
-    ReadHead();
+    owner->Run([&] {
+      if (error || owner->closed()) return owner->Close();
+      ReadHead();
+    });
   });
 }
 
@@ -53,34 +65,71 @@ HttpRequest RequestReader::TakeRequest() {
   return request;
 }
 
+void RequestReader::DropRequest() {
+  parser_.reset();
+  if (memory_) memory_->Release();
+  memory_.reset();
+}
+
 void RequestReader::ReadHead() {
+  DropRequest();
   request_ = HttpRequest();
   request_.began = std::chrono::steady_clock::now();
-  body_memory_ = 0;
+  folded_ = false;
+  head_bytes_ = 0;
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(server_.limits.max_header_bytes));
   parser_->body_limit(server_.limits.max_body_bytes);
   owner_.LimitReading(server_.limits.header_seconds);
-  http::async_read_header(socket_, buffer_, *parser_,
-                          [this, owner = owner_.Hold()](ErrorCode error, size_t) {
-                            if (!owner->closed()) OnHead(error);
+  ParseHead();
+}
+
+void RequestReader::ReadSome(void (RequestReader::*next)()) {
+  socket_.async_read_some(buffer_.prepare(server_.limits.max_header_bytes),
+                          [this, next, owner = owner_.Hold()](ErrorCode error, size_t bytes) {
+                            owner->Run([&] {
+                              if (owner->closed()) return;
+                              if (error) return owner->Close();
+                              buffer_.commit(bytes);
+                              (this->*next)();
+                            });
                           });
+}
+
+void RequestReader::ParseHead() {
+  while (has_more() && !parser_->is_header_done()) {
+    ErrorCode error;
+    const auto bytes = buffer_.data();
+    const size_t used = parser_->put(bytes, error);
+    // The parser takes whole fields, those on several lines, too.
+    folded_ |= IsFolded({static_cast<const char*>(bytes.data()), used});
+    buffer_.consume(used);
+    head_bytes_ += used;
+    if (error == http::error::need_more) break;
+    if (error) return OnHead(error);
+  }
+  if (parser_->is_header_done()) return OnHead({});
+  // The parser's own limit is that of a field.
+  if (head_bytes_ + buffer_.size() >= server_.limits.max_header_bytes) {
+    return OnHead(http::error::header_limit);
+  }
+  ReadSome(&RequestReader::ParseHead);
+}
+
+size_t RequestReader::most_body() const {
+  return std::min(server_.limits.max_body_bytes, request_.most_body);
 }
 
 void RequestReader::RefuseAfter(ErrorCode error) {
   if (error == http::error::body_limit) {
-    return Refuse(413, fmt::format("the body has more than {} bytes (--max-body)",
-                                   server_.limits.max_body_bytes));
+    const bool own = request_.most_body < server_.limits.max_body_bytes;
+    return Refuse(413, fmt::format("the body has more than {} bytes{}", most_body(),
+                                   own ? ", and this path reads none" : " (--max-body)"));
   }
   if (error == http::error::header_limit) {
     return Refuse(431,
                   fmt::format("the head has more than {} bytes", server_.limits.max_header_bytes));
   }
-  // The client sent nothing, or is not there to read a reply.
-  const bool ended = error == http::error::end_of_stream || error == http::error::partial_message ||
-                     error.category() == asio::error::get_system_category() ||
-                     error.category() == asio::error::get_misc_category();
-  if (ended) return owner_.Close();
   Refuse(400, "not an HTTP request: " + error.message());
 }
 
@@ -106,6 +155,10 @@ void RequestReader::OnHead(ErrorCode error) {
   keep_alive_ = head.keep_alive() && !server_.draining;
   // Request smuggling: a proxy in front of this server might see another end of such a body, and
   // what follows would become a request of its own.
+  if (folded_) {
+    keep_alive_ = false;
+    return Refuse(400, "not an HTTP request: a field of the head goes on in the next line");
+  }
   const std::string coding = LowerCase(request_.header("transfer-encoding"));
   if (!coding.empty() && (coding != "chunked" || http10_)) {
     keep_alive_ = false;
@@ -118,10 +171,12 @@ void RequestReader::OnHead(ErrorCode error) {
   if (std::optional<HttpResponse> refusal = server_.handler.Admit(request_, length)) {
     return RefuseWith(std::move(*refusal));
   }
+  if (length > most_body()) return RefuseAfter(http::error::body_limit);
+  if (!parser_->is_done()) parser_->body_limit(most_body());
+  memory_ = std::make_shared<RequestMemory>(server_, request_.open);
   // An announced length takes no memory yet; bytes that arrive do.
-  if (length >
-      server_.limits.max_bodies_bytes - static_cast<size_t>(server_.counts.bodies_bytes.load())) {
-    return RefuseForMemory();
+  if (const auto room = memory_->RoomFor(length); room != MemoryAccount::Room::kFits) {
+    return RefuseForMemory(room);
   }
   if (LowerCase(request_.header("expect")) == "100-continue") return SendContinue();
   StartBody();
@@ -131,41 +186,68 @@ void RequestReader::SendContinue() {
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(kContinue),
                     [this, owner = owner_.Hold()](ErrorCode error, size_t) {
-                      if (error || owner->closed()) return owner->Close();
-                      StartBody();
+                      owner->Run([&] {
+                        if (error || owner->closed()) return owner->Close();
+                        StartBody();
+                      });
                     });
 }
 
-void RequestReader::RefuseForMemory() {
+void RequestReader::RefuseForMemory(MemoryAccount::Room room) {
+  if (room == MemoryAccount::Room::kNever) {
+    return Refuse(413, "the body takes more memory than this server has for requests");
+  }
   ++server_.counts.refused_busy;
   Refuse(429, "too many large requests are being read");
 }
 
-// False: the request was refused.
+// For what was read, before it becomes part of the body. A body without a length doubles: both
+// copies count. False: the request was refused.
 bool RequestReader::TakeBodyMemory() {
-  const size_t bytes = parser_->get().body().size();
-  if (bytes <= body_memory_) return true;
-  if (!memory_.Take(bytes - body_memory_)) {
-    RefuseForMemory();
-    return false;
+  std::string& body = parser_->get().body();
+  const size_t needed = std::min(body.size() + buffer_.size(), most_body());
+  size_t room_for = needed;
+  if (parser_->chunked()) {
+    if (needed <= body.capacity()) return true;
+    const size_t doubled = std::min(std::max(needed, 2 * body.capacity()), most_body());
+    room_for = body.capacity() + doubled;
+    const auto room = memory_->SetBody(room_for);
+    if (room != MemoryAccount::Room::kFits) {
+      RefuseForMemory(room);
+      return false;
+    }
+    body.reserve(doubled);
+    room_for = body.capacity();
   }
-  body_memory_ = bytes;
-  return true;
+  const auto room = memory_->SetBody(room_for);
+  if (room == MemoryAccount::Room::kFits) return true;
+  RefuseForMemory(room);
+  return false;
 }
 
 void RequestReader::StartBody() {
   owner_.LimitReading(server_.limits.body_seconds);
-  ReadBody();
+  parser_->eager(true);
+  ParseBody();
 }
 
-void RequestReader::ReadBody() {
-  if (!TakeBodyMemory()) return;  // what came with the head counts, too
+// Bytes that stay in the buffer are a chunk's head or trailers without their end.
+void RequestReader::ParseBody() {
+  while (has_more() && !parser_->is_done()) {
+    if (!TakeBodyMemory()) return;
+    ErrorCode error;
+    buffer_.consume(parser_->put(buffer_.data(), error));
+    if (error == http::error::need_more) break;
+    if (error) return RefuseAfter(error);
+  }
   if (parser_->is_done()) return owner_.OnRequest();
-  http::async_read_some(socket_, buffer_, *parser_,
-                        [this, owner = owner_.Hold()](ErrorCode error, size_t) {
-                          if (owner->closed()) return;
-                          error ? RefuseAfter(error) : ReadBody();
-                        });
+  if (buffer_.size() >= server_.limits.max_header_bytes) {
+    return Refuse(
+        431,
+        fmt::format("the head of a chunk, or what follows the last one, has more than {} bytes",
+                    server_.limits.max_header_bytes));
+  }
+  ReadSome(&RequestReader::ParseBody);
 }
 
 void RequestReader::Refuse(int status, const std::string& message) {
@@ -184,8 +266,10 @@ void RequestReader::Discard() {
   buffer_.clear();
   socket_.async_read_some(buffer_.prepare(4096),
                           [this, owner = owner_.Hold()](ErrorCode end, size_t) {
-                            if (end || owner->closed()) return owner->Close();
-                            Discard();
+                            owner->Run([&] {
+                              if (end || owner->closed()) return owner->Close();
+                              Discard();
+                            });
                           });
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "serve/http/reply_buffer.h"
 #include "serve/http/server_state.h"
@@ -28,10 +29,20 @@ class RequestReader {
     virtual void LimitReading(double seconds) = 0;
     virtual void OnRequest() = 0;  // a request is complete; TakeRequest has it
     virtual void OnRefusal(HttpResponse response) = 0;
+
+    // Every handler of the socket thread runs in it: what one throws (no memory, for instance) ends
+    // its connection and no other.
+    template <typename Call>
+    void Run(Call&& call) noexcept {
+      try {
+        std::forward<Call>(call)();
+      } catch (...) {
+        Close();
+      }
+    }
   };
 
-  RequestReader(HttpServer::State& server, boost::asio::ip::tcp::socket& socket, BodyMemory& memory,
-                Owner& owner);
+  RequestReader(HttpServer::State& server, boost::asio::ip::tcp::socket& socket, Owner& owner);
 
   // Waits for the first byte of a request, then reads the request. `seconds`: for the first byte.
   void Start(double seconds);
@@ -40,8 +51,10 @@ class RequestReader {
   ReplyForm reply_form() const;
   // Moves the body out. REQUIRES: OnRequest was called.
   HttpRequest TakeRequest();
+  // Of the current request; null before its head is read.
+  const std::shared_ptr<RequestMemory>& memory() const { return memory_; }
   // Frees what is left of the request.
-  void DropRequest() { parser_.reset(); }
+  void DropRequest();
   // Whether bytes after the request have been read.
   bool has_more() const { return buffer_.size() > 0; }
   // Reads and discards until the client ends, then closes the connection.
@@ -51,24 +64,29 @@ class RequestReader {
   using ErrorCode = boost::system::error_code;
 
   void ReadHead();
+  void ParseHead();
   void OnHead(ErrorCode error);
   void SendContinue();
   void StartBody();
-  void ReadBody();
+  void ParseBody();
+  // Reads what there is, then calls `next`.
+  void ReadSome(void (RequestReader::*next)());
   bool TakeBodyMemory();
-  void RefuseForMemory();
+  void RefuseForMemory(MemoryAccount::Room room);
+  size_t most_body() const;
   void RefuseAfter(ErrorCode error);
   void Refuse(int status, const std::string& message);
   void RefuseWith(HttpResponse response);
 
   HttpServer::State& server_;
   boost::asio::ip::tcp::socket& socket_;
-  BodyMemory& memory_;
   Owner& owner_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  std::shared_ptr<RequestMemory> memory_;
   HttpRequest request_;
-  size_t body_memory_ = 0;  // taken for the body so far
+  size_t head_bytes_ = 0;  // parsed so far
+  bool folded_ = false;    // a line of the head continues another
   bool http10_ = false;
   bool keep_alive_ = false;
 };

@@ -50,6 +50,7 @@ using IoWorkGuard = boost::asio::executor_work_guard<boost::asio::io_context::ex
 struct HttpServer::State {
   State(const HttpLimits& limits, HttpHandler& handler);
 
+  // Asks for the next connection. What it throws leaves `accepting` false.
   void Accept();
   void Add(boost::asio::ip::tcp::socket socket);
   void CloseIdle();
@@ -68,27 +69,39 @@ struct HttpServer::State {
   std::list<HttpConnection*> all;
   std::list<HttpConnection*> waiting;  // for a complete request, longest first
   std::random_device random;
+  bool accepting = false;  // a connection was asked for, or a timer will ask
   bool draining = false;
   bool over = false;  // the lists above are about to be destroyed
 
   WorkerPool workers;  // last: what it runs uses all of the above
 };
 
-// One connection's part of HttpCounts::bodies_bytes. For any thread.
-class BodyMemory {
+// One request's part of HttpCounts::bodies_bytes: its body, and what a worker allocates for it
+// until its reply is written. A worker may go on after that; then nothing counts any more.
+class RequestMemory : public MemoryAccount {
  public:
-  explicit BodyMemory(HttpServer::State& server) : server_(server) {}
-  ~BodyMemory() { Release(); }
-  BodyMemory(const BodyMemory&) = delete;
-  BodyMemory& operator=(const BodyMemory&) = delete;
+  RequestMemory(HttpServer::State& server, bool open) : server_(server), open_(open) {}
+  ~RequestMemory() override { Release(); }
+  RequestMemory(const RequestMemory&) = delete;
+  RequestMemory& operator=(const RequestMemory&) = delete;
 
-  // False when all requests together would pass HttpLimits::max_bodies_bytes.
-  bool Take(size_t bytes);
+  // The body takes so many bytes now. What it returns is not kFits: nothing has changed.
+  Room SetBody(size_t bytes);
+  void Grow(std::int64_t bytes) override;
+  Room RoomFor(size_t bytes) const override;
+  Room refused() const;  // the last that RoomFor said and was not kFits
   void Release();
 
  private:
+  Room RoomWithin(std::int64_t more) const;  // REQUIRES: mutex_
+  void Count(std::int64_t bytes);            // REQUIRES: mutex_
+
   HttpServer::State& server_;
-  std::atomic<size_t> taken_{0};
+  const bool open_;                     // see HttpRequest
+  mutable std::mutex mutex_;            // guards what follows
+  std::int64_t body_ = 0, others_ = 0;  // bytes
+  bool over_ = false;
+  mutable Room refused_ = Room::kFits;
 };
 
 }  // namespace banyan

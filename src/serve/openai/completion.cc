@@ -11,6 +11,7 @@
 #include "banyan/text.h"
 #include "base/characters.h"
 #include "base/json.h"
+#include "base/work_budget.h"
 #include "load/model_parts.h"
 #include "serve/request/api_error.h"
 
@@ -39,15 +40,23 @@ double Logprob(float value) {
   return std::isfinite(value) ? std::stod(fmt::format("{}", value)) : -9999.0;
 }
 
-OrderedJson Entry(const Text& text, TokenId token, float logprob) {
+// JSON as text: as values of the library 20 alternatives of a token would take 24 KB.
+std::string TextJson(const std::string& bytes) {
+  return DumpJson(OrderedJson(bytes));  // what is no UTF-8 by itself is replaced
+}
+
+std::string LogprobJson(float value) { return DumpJson(OrderedJson(Logprob(value))); }
+
+// {"token","logprob","bytes", without its last brace
+void AppendEntry(const Text& text, TokenId token, float logprob, std::string& out) {
   const std::string bytes = BytesOf(text, token);
-  OrderedJson entry;
-  entry["token"] = bytes;  // what is no UTF-8 by itself is replaced when it is written
-  entry["logprob"] = Logprob(logprob);
-  OrderedJson list = OrderedJson::array();
-  for (const char c : bytes) list.push_back(static_cast<unsigned char>(c));
-  entry["bytes"] = std::move(list);
-  return entry;
+  out +=
+      R"({"token":)" + TextJson(bytes) + R"(,"logprob":)" + LogprobJson(logprob) + R"(,"bytes":[)";
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (i > 0) out += ',';
+    out += std::to_string(static_cast<unsigned char>(bytes[i]));
+  }
+  out += ']';
 }
 
 // Without the stop token at the end.
@@ -60,46 +69,47 @@ ScoredTokens ScoredOf(std::span<const TokenId> tokens, std::span<const float> lo
           top.first(std::min(count, top.size()))};
 }
 
+constexpr size_t kTokensBetweenLooks = 64;
+
 // {"content":[{"token","logprob","bytes","top_logprobs"}]}
-OrderedJson ChatLogprobs(const Text& text, const ScoredTokens& scored) {
-  OrderedJson content = OrderedJson::array();
+std::string ChatLogprobs(const Text& text, const ScoredTokens& scored) {
+  std::string out = R"({"content":[)";
   for (size_t i = 0; i < scored.tokens.size(); ++i) {
-    OrderedJson entry = Entry(text, scored.tokens[i], scored.logprobs[i]);
-    OrderedJson top = OrderedJson::array();
-    if (i < scored.top.size()) {
-      for (const ScoredToken& other : scored.top[i]) {
-        top.push_back(Entry(text, other.token, other.logprob));
-      }
+    if (i % kTokensBetweenLooks == 0) CheckBudget();
+    if (i > 0) out += ',';
+    AppendEntry(text, scored.tokens[i], scored.logprobs[i], out);
+    out += R"(,"top_logprobs":[)";
+    for (size_t k = 0; i < scored.top.size() && k < scored.top[i].size(); ++k) {
+      if (k > 0) out += ',';
+      AppendEntry(text, scored.top[i][k].token, scored.top[i][k].logprob, out);
+      out += '}';
     }
-    entry["top_logprobs"] = std::move(top);
-    content.push_back(std::move(entry));
+    out += "]}";
   }
-  return OrderedJson{{"content", std::move(content)}, {"refusal", nullptr}};
+  return out + R"(],"refusal":null})";
 }
 
 // {"tokens","token_logprobs","top_logprobs","text_offset"}; advances `offset` by characters.
-OrderedJson TextLogprobs(const Text& text, const ScoredTokens& scored, size_t& offset) {
-  OrderedJson tokens = OrderedJson::array(), logprobs = OrderedJson::array(),
-              top = OrderedJson::array(), offsets = OrderedJson::array();
+std::string TextLogprobs(const Text& text, const ScoredTokens& scored, size_t& offset) {
+  std::string tokens, logprobs, top, offsets;
   for (size_t i = 0; i < scored.tokens.size(); ++i) {
+    if (i % kTokensBetweenLooks == 0) CheckBudget();
+    const char* const separator = i > 0 ? "," : "";
     const std::string bytes = BytesOf(text, scored.tokens[i]);
-    tokens.push_back(bytes);
-    logprobs.push_back(Logprob(scored.logprobs[i]));
-    offsets.push_back(offset);
+    tokens += separator + TextJson(bytes);
+    logprobs += separator + LogprobJson(scored.logprobs[i]);
+    offsets += separator + std::to_string(offset);
     offset += static_cast<size_t>(CountCharacters(bytes));
     if (i >= scored.top.size()) continue;
     OrderedJson others = OrderedJson::object();
     for (const ScoredToken& other : scored.top[i]) {
       others[BytesOf(text, other.token)] = Logprob(other.logprob);
     }
-    top.push_back(std::move(others));
+    top += separator + DumpJson(others);
   }
-  OrderedJson json;
-  json["tokens"] = std::move(tokens);
-  json["token_logprobs"] = std::move(logprobs);
-  json["top_logprobs"] = scored.top.empty() ? OrderedJson() : std::move(top);
-  json["text_offset"] = std::move(offsets);
-  return json;
+  const std::string all_top = scored.top.empty() ? "null" : "[" + top + "]";
+  return R"({"tokens":[)" + tokens + R"(],"token_logprobs":[)" + logprobs + R"(],"top_logprobs":)" +
+         all_top + R"(,"text_offset":[)" + offsets + "]}";
 }
 
 }  // namespace
@@ -120,6 +130,9 @@ void Completion::Submit(EngineCall& call) {
   PromptSegment root;
   root.adapter = request_.adapter;
   const std::int64_t window = context_.model->context_length();
+  size_t copied = sizeof(AnswerRequest);
+  for (const std::string& stop : request_.answer.stop_strings) copied += sizeof(stop) + stop.size();
+  ChargeBudget(answers_.size() * copied);  // each answer has the texts at which it stops
   for (size_t p = 0; p < request_.prompts.size(); ++p) {
     PromptSegment& prompt = root.below.emplace_back();
     prompt.tokens = std::move(request_.prompts[p]);
@@ -143,6 +156,7 @@ void Completion::Take(Answer answer) {
   if (answer.finish == FinishReason::kCancelled) throw ApiError(503, "the answer was cancelled");
   const size_t index = answer.tag;
   finishes_[index] = answer.finish == FinishReason::kLength ? "length" : "stop";
+  if (request_.stream) answer.top = {};  // was sent
   answers_[index] = std::move(answer);
 }
 
@@ -178,35 +192,47 @@ std::string Completion::Whole(EngineCall& call) {
       if (event.ended) Take(std::move(event.answer));
     }
   }
-  OrderedJson body = Head(request_.chat ? "chat.completion" : "text_completion");
-  OrderedJson choices = OrderedJson::array();
+  std::string body = DumpJson(Head(request_.chat ? "chat.completion" : "text_completion"));
+  body.back() = ',';
+  body += R"("choices":[)";
+  const std::string usage = DumpJson(UsageJson());
   for (size_t i = 0; i < answers_.size(); ++i) {
-    const Answer& answer = answers_[i];
-    const ScoredTokens scored =
-        ScoredOf(answer.tokens, answer.logprobs, answer.top, request_.answer.stop_tokens);
-    OrderedJson logprobs;
-    if (request_.logprobs) {
-      logprobs = request_.chat ? ChatLogprobs(*context_.text, scored)
-                               : TextLogprobs(*context_.text, scored, characters_[i]);
+    if (i > 0) body += ',';
+    const std::string choice = WholeChoice(i);
+    if (body.capacity() - body.size() < choice.size()) {
+      ChargeBudget(2 * body.capacity() + choice.size());  // it doubles
     }
-    OrderedJson choice = {{"index", i}};
-    if (request_.chat) {
-      choice["message"] = {
-          {"role", "assistant"}, {"content", TextOf(answer)}, {"refusal", nullptr}};
-    } else {
-      choice["text"] = TextOf(answer);
-    }
-    choice["logprobs"] = std::move(logprobs);
-    choice["finish_reason"] = finishes_[i];
-    choices.push_back(std::move(choice));
+    body += choice;
   }
-  body["choices"] = std::move(choices);
-  body["usage"] = UsageJson();
-  return DumpJson(body);
+  return body + R"(],"usage":)" + usage + "}";
 }
 
-nlohmann::ordered_json Completion::Choice(size_t index, const std::string& text,
-                                          OrderedJson logprobs, const char* finish) const {
+std::string Completion::WholeChoice(size_t index) {
+  const Answer answer = std::exchange(answers_[index], {});
+  std::string choice = fmt::format(R"({{"index":{},)", index);
+  if (request_.chat) {
+    choice += R"("message":)" +
+              DumpJson(OrderedJson{
+                  {"role", "assistant"}, {"content", TextOf(answer)}, {"refusal", nullptr}});
+  } else {
+    choice += R"("text":)" + DumpJson(OrderedJson(TextOf(answer)));
+  }
+  choice += R"(,"logprobs":)";
+  choice +=
+      request_.logprobs ? Logprobs(index, answer.tokens, answer.logprobs, answer.top) : "null";
+  return choice + R"(,"finish_reason":)" + TextJson(finishes_[index]) + "}";
+}
+
+std::string Completion::Logprobs(size_t index, std::span<const TokenId> tokens,
+                                 std::span<const float> logprobs,
+                                 std::span<const std::vector<ScoredToken>> top) {
+  const ScoredTokens scored = ScoredOf(tokens, logprobs, top, request_.answer.stop_tokens);
+  return request_.chat ? ChatLogprobs(*context_.text, scored)
+                       : TextLogprobs(*context_.text, scored, characters_[index]);
+}
+
+std::string Completion::Choice(size_t index, const std::string& text, const std::string& logprobs,
+                               const char* finish) const {
   OrderedJson choice = {{"index", index}};
   if (!request_.chat) {
     choice["text"] = text;
@@ -214,18 +240,20 @@ nlohmann::ordered_json Completion::Choice(size_t index, const std::string& text,
     choice["delta"] = OrderedJson::object();
     if (finish == nullptr || !text.empty()) choice["delta"]["content"] = text;
   }
-  choice["logprobs"] = std::move(logprobs);
-  choice["finish_reason"] = finish == nullptr ? OrderedJson() : OrderedJson(finish);
-  return choice;
+  std::string json = DumpJson(choice);
+  json.back() = ',';
+  return json + R"("logprobs":)" + logprobs + R"(,"finish_reason":)" +
+         (finish == nullptr ? "null" : TextJson(finish)) + "}";
 }
 
 void Completion::Stream(EngineCall& call, HttpReply& reply) {
   const char* object = request_.chat ? "chat.completion.chunk" : "text_completion";
-  const auto chunk = [&](OrderedJson choice) {
-    OrderedJson json = Head(object);
-    json["choices"] = OrderedJson::array({std::move(choice)});
-    if (request_.include_usage) json["usage"] = nullptr;
-    return EventText(DumpJson(json));
+  std::string before_choice = DumpJson(Head(object));
+  before_choice.back() = ',';
+  before_choice += R"("choices":[)";
+  const char* const after_choice = request_.include_usage ? R"(],"usage":null})" : "]}";
+  const auto chunk = [&](const std::string& choice) {
+    return EventText(before_choice + choice + after_choice);
   };
   Submit(call);  // what it throws becomes a plain error reply
   HttpResponse head = EventStreamHead();
@@ -234,7 +262,7 @@ void Completion::Stream(EngineCall& call, HttpReply& reply) {
     choice["delta"] = {{"role", "assistant"}, {"content", ""}};
     choice["logprobs"] = nullptr;
     choice["finish_reason"] = nullptr;
-    head.body += chunk(std::move(choice));
+    head.body += chunk(DumpJson(choice));
   }
   reply.Begin(head);
   double last = call.seconds();
@@ -245,17 +273,15 @@ void Completion::Stream(EngineCall& call, HttpReply& reply) {
         const size_t index = event.tag;
         const ScoredTokens scored =
             ScoredOf(event.tokens, event.logprobs, event.top, request_.answer.stop_tokens);
-        OrderedJson logprobs;
-        if (request_.logprobs && !scored.tokens.empty()) {
-          logprobs = request_.chat ? ChatLogprobs(*context_.text, scored)
-                                   : TextLogprobs(*context_.text, scored, characters_[index]);
-        }
-        if (!event.text.empty() || !logprobs.is_null()) {
-          text += chunk(Choice(index, event.text, std::move(logprobs), nullptr));
+        const bool scores = request_.logprobs && !scored.tokens.empty();
+        if (!event.text.empty() || scores) {
+          const std::string logprobs =
+              scores ? Logprobs(index, event.tokens, event.logprobs, event.top) : "null";
+          text += chunk(Choice(index, event.text, logprobs, nullptr));
         }
         if (!event.ended) continue;
         Take(std::move(event.answer));
-        text += chunk(Choice(index, "", nullptr, finishes_[index].c_str()));
+        text += chunk(Choice(index, "", "null", finishes_[index].c_str()));
       }
       if (text.empty() && call.seconds() - last > kAliveSeconds) text = ": still here\n\n";
       if (text.empty()) continue;

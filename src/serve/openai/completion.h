@@ -1,6 +1,7 @@
 // Runs a chat or text completion: submits its prompts and formats the answers as OpenAI's JSON.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,13 @@ class Completion {
   void Submit(EngineCall& call);
   void Take(Answer answer);
   std::string TextOf(const Answer& answer) const;
-  // A piece of an answer in a stream; `finish` is null until the last piece.
-  OrderedJson Choice(size_t index, const std::string& text, OrderedJson logprobs,
+  std::string WholeChoice(size_t index);  // as JSON; frees the answer's parts
+  // Tokens of an answer with their log-probabilities, as JSON.
+  std::string Logprobs(size_t index, std::span<const TokenId> tokens,
+                       std::span<const float> logprobs,
+                       std::span<const std::vector<ScoredToken>> top);
+  // A piece of an answer in a stream, as JSON; `finish` is null until the last piece.
+  std::string Choice(size_t index, const std::string& text, const std::string& logprobs,
                      const char* finish) const;
   OrderedJson Head(const char* object) const;
   OrderedJson UsageJson() const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/work_budget.h"
 #include "serve/request/api_error.h"
 #include "serve/request/parameters.h"
 
@@ -162,6 +163,8 @@ ResponseRequest ReadResponse(ServeContext& context, std::string_view body, std::
   if (!shown.is_object()) shown = nlohmann::ordered_json::object();
   if (!shown.contains("format")) shown["format"] = {{"type", "text"}};
   request.echo["text"] = std::move(shown);
+  constexpr size_t kCopies = 8;  // in the events of a stream, as values and as text
+  ChargeBudget(kCopies * DumpJson(request.echo).size());
   return request;
 }
 

@@ -58,7 +58,7 @@ ApiError AsApiError(const std::exception& thrown) {
   if (const auto* api = dynamic_cast<const ApiError*>(&thrown)) return *api;
   if (const auto* stopped = dynamic_cast<const WorkStopped*>(&thrown)) {
     // 499: the client has left; only the log shows it.
-    constexpr int kStatus[] = {504, 499, 429};
+    constexpr int kStatus[] = {504, 499, 429, 413};
     return {kStatus[static_cast<int>(stopped->why())], stopped->what()};
   }
   if (const auto* error = dynamic_cast<const Error*>(&thrown)) {

@@ -1,6 +1,7 @@
 // Submitting, collecting and cancelling the answers of one request.
 #include "serve/request/engine_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/work_budget.h"
@@ -20,6 +21,46 @@ std::int64_t CountAnswers(const PromptSegment& request) {
   for (const PromptSegment& below : request.below) count += CountAnswers(below);
   return count;
 }
+
+size_t TreeBytes(const PromptSegment& request) {
+  size_t bytes = sizeof(request) + request.tokens.size() * sizeof(TokenId);
+  for (const AnswerRequest& answer : request.answers) {
+    bytes += sizeof(answer) + answer.forced.size() * sizeof(TokenId);
+    for (const std::string& stop : answer.stop_strings) bytes += sizeof(stop) + stop.size();
+  }
+  for (const PromptSegment& below : request.below) bytes += TreeBytes(below);
+  return bytes;
+}
+
+size_t AnswerBytes(const PromptSegment& request) {
+  constexpr size_t kTextBytes = 4;  // of a token
+  size_t bytes = 0;
+  for (const AnswerRequest& answer : request.answers) {
+    size_t of_token = sizeof(TokenId) + sizeof(float) + kTextBytes;
+    if (answer.top_logprobs > 0) {
+      of_token += sizeof(std::vector<ScoredToken>) +
+                  static_cast<size_t>(answer.top_logprobs) * sizeof(ScoredToken);
+    }
+    const auto most =
+        std::max(answer.forced.size(), static_cast<size_t>(std::max(0, answer.max_new)));
+    bytes += sizeof(AnswerEvent) + most * of_token;
+  }
+  for (const PromptSegment& below : request.below) bytes += AnswerBytes(below);
+  return bytes;
+}
+
+namespace {
+
+size_t BytesOf(const std::vector<TokenId>& tokens, const std::vector<std::vector<ScoredToken>>& top,
+               const std::string& text) {
+  size_t bytes = tokens.size() * (sizeof(TokenId) + sizeof(float)) + text.size();
+  for (const std::vector<ScoredToken>& of_token : top) {
+    bytes += sizeof(of_token) + of_token.size() * sizeof(ScoredToken);
+  }
+  return bytes;
+}
+
+}  // namespace
 
 void EngineCall::Submitted::Cancel() {
   std::vector<RequestId> all;
@@ -49,9 +90,14 @@ EngineCall::~EngineCall() {
 
 std::optional<RequestId> EngineCall::TrySubmit(PromptSegment& request) {
   const std::int64_t answers = CountAnswers(request);
+  // The engine has a copy of what it reads, and its answers wait there for a client that is slow.
+  const size_t tree = TreeBytes(request), more = tree + AnswerBytes(request);
+  ChargeBudget(more);
   const std::optional<RequestId> id = context_.engine.TrySubmit(request, submit_);
   if (!id) return std::nullopt;
   open_ += answers;
+  AdoptMemory(more);
+  held_ += tree + more;  // this thread made the tree, and the engine frees it
   bool cancelled;
   {
     const std::lock_guard lock(submitted_->mutex);
@@ -71,7 +117,13 @@ void EngineCall::Cancel() { submitted_->Cancel(); }
 std::vector<AnswerEvent> EngineCall::Take(double seconds) {
   std::vector<AnswerEvent> events = submit_.queue->Take(seconds);
   for (const AnswerEvent& event : events) {
+    AdoptMemory(BytesOf(event.tokens, event.top, event.text));
     if (!event.ended) continue;
+    AdoptMemory(BytesOf(event.answer.tokens, event.answer.top, event.answer.text));
+    // Of the answers that are open each has the same part.
+    const size_t part = held_ / static_cast<size_t>(std::max<std::int64_t>(1, open_));
+    DisownMemory(part);
+    held_ -= part;
     --open_;
     context_.metrics.CountAnswer(event.answer);
   }

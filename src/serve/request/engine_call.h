@@ -61,10 +61,14 @@ class EngineCall {
   HttpReply* reply_;
   std::shared_ptr<Submitted> submitted_;
   std::int64_t open_ = 0;
+  size_t held_ = 0;  // bytes that the engine has for the open answers, counted for this thread
   std::chrono::steady_clock::time_point began_;
 };
 
 // How many answers the tree asks for.
 std::int64_t CountAnswers(const PromptSegment& request);
+// Bytes of the tree itself, and of its answers at their longest while nobody takes them.
+size_t TreeBytes(const PromptSegment& request);
+size_t AnswerBytes(const PromptSegment& request);
 
 }  // namespace banyan

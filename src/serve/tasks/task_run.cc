@@ -92,10 +92,11 @@ void TaskRun::Text(std::uint64_t record, size_t question, std::string text) {
 }
 
 void TaskRun::Row(std::uint64_t record, size_t question, OutputRow row, std::string rest) {
+  CheckBudget();  // a row repeats what its document and its question have
   if (!request_.stream) {
-    std::vector<OrderedJson>& rows = rows_[record];
+    std::vector<std::string>& rows = rows_[record];
     if (rows.size() <= question) rows.resize(question + 1);
-    rows[question] = std::move(row.fields);
+    rows[question] = DumpJson(row.fields);
     return;
   }
   // The token events of ask alone make up the whole answer.
@@ -178,13 +179,27 @@ std::string TaskRun::Whole() {
     for (AnswerEvent& event : call_.Take(1.0)) Take(std::move(event));
     Advance();
   }
-  OrderedJson rows = OrderedJson::array();
-  for (std::vector<OrderedJson>& of_record : rows_) {
-    for (OrderedJson& row : of_record) rows.push_back(std::move(row));
+  const std::string totals = DumpJson(Totals());
+  size_t bytes = totals.size() + 16;
+  for (const std::vector<std::string>& of_record : rows_) {
+    for (const std::string& row : of_record) bytes += row.size() + 1;
   }
-  OrderedJson body = {{"rows", std::move(rows)}};
-  body.update(Totals());
-  return DumpJson(body);
+  ChargeBudget(bytes);
+  std::string body;
+  body.reserve(bytes);
+  body += R"({"rows":[)";
+  const char* separator = "";
+  for (std::vector<std::string>& of_record : rows_) {
+    for (const std::string& row : of_record) {
+      body += separator;
+      body += row.empty() ? "null" : row;
+      separator = ",";
+    }
+    of_record = {};
+  }
+  body += "],";
+  body.append(totals, 1);  // without its brace
+  return body;
 }
 
 // Only what belongs to this request.

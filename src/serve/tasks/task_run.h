@@ -57,7 +57,7 @@ class TaskRun : private RecordListener {
   EngineCall& call_;
   RecordWindow window_;
   std::vector<Counts> counts_;                  // [records]
-  std::vector<std::vector<OrderedJson>> rows_;  // [records]
+  std::vector<std::vector<std::string>> rows_;  // [records] as JSON; without stream
   size_t next_ = 0, finished_ = 0;              // records
   Usage usage_;
   std::int64_t computed_ = 0;  // prompt tokens

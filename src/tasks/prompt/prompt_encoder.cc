@@ -100,6 +100,7 @@ void PromptEncoder::Update(std::span<const PromptPart> parts, const Beginning& a
   }
   beginning.head = beginning.tokens.size();
   for (const TextPiece& piece : pieces) {
+    ChargeBudget(piece.text.size());
     beginning.tail.push_back({std::string(piece.text), piece.from_user});
   }
   Append(beginning.tokens, EncodePieces(pieces, beginning.cut));

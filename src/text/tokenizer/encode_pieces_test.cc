@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/work_budget.h"
+#include "support/counted_memory.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/unicode.h"
 
@@ -15,6 +16,7 @@ namespace banyan {
 
 namespace {
 
+using testing_support::CountedMemory;
 using Ids = std::vector<TokenId>;
 using Piece = Tokenizer::Piece;
 
@@ -86,17 +88,14 @@ TEST_P(EncodePieces, ManyPiecesHeedTheBudget) {
 // A text of 20 MB that is one word took 460 MB.
 TEST_P(EncodePieces, MemoryOfALongWordIsCounted) {
   const std::string word(1 << 17, 'a');
-  size_t charged = 0;
+  CountedMemory memory;
   WorkBudget budget;
-  budget.take_room = [&](size_t bytes) {
-    charged += bytes;
-    return true;
-  };
+  budget.memory = &memory;
   const BudgetScope scope(budget);
   Encode({{"short words are not", true}});
-  EXPECT_EQ(charged, 0u);
+  EXPECT_EQ(memory.taken, 0);
   Encode({{word, true}});
-  EXPECT_GE(charged, 20 * word.size());
+  EXPECT_GE(memory.taken, static_cast<std::int64_t>(20 * word.size()));
 }
 
 TEST_P(EncodePieces, EmptyAndBrokenPieces) {

@@ -1,0 +1,158 @@
+"""A system without memory, descriptors or threads for a moment: every allocation and every system call of a request fails
+once, in turn, and some many times in a row. Whoever asked gets a reply or the end of the connection; afterwards the
+server answers as before.
+
+REQUIRES: FAULT_SHIM in the environment, the library of tests/faults/call_shim.c. Of long series every CALL_FAULTS-th
+fault is tried (default: so that there are 12); 1 tries all.
+"""
+
+import contextlib
+import json
+import mmap
+import os
+import socket
+import struct
+import tempfile
+import unittest
+
+from harness import FERRY, NAME, PATIENCE, Server, essence  # and tests/support is found
+import fault_library
+
+ALLOCATIONS, CALLS = 1, 2
+KINDS = {ALLOCATIONS: "allocation", CALLS: "call"}
+ASK = {"documents": [FERRY], "questions": ["Who steers the ferry Marigold?"]}
+CHAT = {
+    "model": NAME,
+    "messages": [{"role": "user", "content": FERRY + " Who steers?"}],
+    "temperature": 0,
+    "max_tokens": 3,
+}
+
+
+def post(path, body, more=b""):
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n%s" % (
+        path,
+        more,
+        len(data),
+        data,
+    )
+
+
+# Without the engine: these may fail in a row.
+LIGHT = {
+    "the page": b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    "models": b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    "a document": post(b"/v1/documents?name=a.txt", b"A text of some words. " * 5000),
+    "no request": post(b"/v1/ask", {"documents": [1, {"a": [[], {}, "x"]}], "questions": [{}], "other": None}),
+    "chunks": b"POST /v1/documents?name=a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + (b"1000\r\n" + b"x" * 0x1000 + b"\r\n") * 20
+    + b"0\r\nX: y\r\n\r\n",
+    "no http": b"GET nothing\r\n\r\n",
+}
+HEAVY = {
+    "ask": post(b"/v1/ask", ASK),
+    "a chat": post(b"/v1/chat/completions", dict(CHAT, logprobs=True, top_logprobs=2)),
+    "a stream": post(b"/v1/chat/completions", dict(CHAT, stream=True)),
+    "a schema": post(
+        b"/v1/completions",
+        {
+            "model": NAME,
+            "prompt": "A",
+            "max_tokens": 4,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "a", "schema": {"type": "object", "properties": {"a": {"enum": ["x", "yz"]}}}},
+            },
+        },
+    ),
+}
+
+
+class CallFaults(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="banyan-calls-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        path = os.path.join(cls.folder.name, "control")
+        with open(path, "wb") as file:
+            file.write(bytes(32))
+        with open(path, "r+b") as file:
+            cls.control = mmap.mmap(file.fileno(), 32)
+        cls.addClassCleanup(cls.control.close)
+        names = {"LD_PRELOAD": fault_library.PATH, "CALLS_CONTROL": path}
+        os.environ.update(names)
+        try:
+            cls.server = Server("--request-seconds", 60)
+        finally:
+            for name in names:
+                del os.environ[name]
+        cls.expected = essence(cls.server.json("/v1/ask", ASK)[1])
+
+    @classmethod
+    def tearDownClass(cls):
+        code = cls.server.stop()
+        if code != 0:
+            raise AssertionError(f"the server ended with {code}: {cls.server.last_words}")
+
+    def arm(self, kind, first=0, count=1):
+        self.control[:8] = bytes(8)
+        self.control[8:] = struct.pack("<3q", first, count, 0)
+        self.control[:8] = struct.pack("<q", kind)
+
+    def seen(self):
+        return struct.unpack("<q", self.control[24:])[0]
+
+    def talk(self, data):
+        """The reply, or what there was of it when the server ended the connection."""
+        reply = b""
+        with contextlib.closing(
+            socket.create_connection(("127.0.0.1", self.server.port), timeout=PATIENCE)
+        ) as connection:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(data)
+                while piece := connection.recv(65536):
+                    reply += piece
+        return reply
+
+    def check_alive(self, what):
+        self.assertIsNone(self.server.process.poll(), (what, self.server.said()[-2000:]))
+        self.assertEqual(self.server.json("/health")[0], 200, what)
+
+    def check_whole(self):
+        status, reply = self.server.json("/v1/ask", ASK)
+        self.assertEqual((status, essence(reply)), (200, self.expected))
+        self.server.wait_until(lambda: self.server.metric("banyan_requests") == 1)  # the one that asks
+        self.server.wait_until(lambda: self.server.metric("banyan_connections") <= 2)
+        self.server.wait_until(lambda: self.server.metric("banyan_running_answers") == 0)
+        self.assertLess(self.server.metric("banyan_bodies_bytes"), 1 << 20)
+
+    def fail_in_turn(self, requests, count=1):
+        for name, data in requests.items():
+            for kind, kind_name in KINDS.items():
+                with self.subTest(request=name, kind=kind_name, count=count):
+                    self.arm(kind)
+                    first_line = self.talk(data).split(b"\r\n")[0]
+                    total = self.seen()
+                    self.assertGreater(total, 5)
+                    step = int(os.environ.get("CALL_FAULTS", 0)) or max(1, total // 12)
+                    refused = 0
+                    for first in range(1, total + 1, step):
+                        self.arm(kind, first, count)
+                        refused += self.talk(data).split(b"\r\n")[0] != first_line
+                        self.arm(0)
+                        self.check_alive((name, kind_name, first))
+                    if kind == CALLS:
+                        self.assertGreater(refused, 0)  # some are felt
+                    self.check_whole()
+
+    def test_each_once(self):
+        self.fail_in_turn({**LIGHT, **HEAVY})
+
+    def test_many_in_a_row(self):
+        """More than the program's reserve has blocks."""
+        self.fail_in_turn(LIGHT, count=300)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
