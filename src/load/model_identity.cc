@@ -51,7 +51,8 @@ std::string StampOf(const std::vector<std::string>& files) {
   return ToHex(hash.Finish());
 }
 
-// `progress`, which may be empty, is called after every tensor: it may throw.
+// All bytes are loaded: `progress`, which may be empty, hears that after every tensor, and may
+// throw.
 std::string HashWeights(const TensorStore& tensors, int threads,
                         const LoadProgress& progress = {}) {
   ThreadPool pool(threads);
@@ -68,7 +69,7 @@ std::string HashWeights(const TensorStore& tensors, int threads,
     for (const std::int64_t size : tensor->shape) hash.Add(static_cast<std::uint64_t>(size));
     const ContentKey key = HashInParallel(tensor->bytes, pool);
     hash.Add(key[0]).Add(key[1]);
-    if (progress) progress(1, 1);
+    if (progress) progress(tensors.TotalBytes(), tensors.TotalBytes());
   }
   return ToHex(hash.Finish()).substr(0, 32);
 }

@@ -59,8 +59,9 @@ class OwnEndpoints(ServeTest):
     def test_ask_gives_the_rows_of_the_command(self):
         questions = QUESTIONS + [{"id": "c", "question": "Is the lamp green?", "choices": ["yes", "no"]}]
         documents = ASK["documents"] + [{"text": "The sky is blue.", "page": 7}]
-        rows = [{"context": d["text"], "questions": questions, **{k: d[k] for k in d if k != "text"}}
-                for d in documents]
+        # A document of a request without an id has its number; a line of a file would have the file's name, too.
+        rows = [{"id": n, "context": d["text"], "questions": questions, **{k: d[k] for k in d if k != "text"}}
+                for n, d in enumerate(documents, 1)]
         expected = command_rows("ask", rows)
         body = {"documents": documents, "questions": questions}
         status, reply = self.server.json("/v1/ask", body)
