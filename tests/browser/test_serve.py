@@ -221,13 +221,15 @@ class BesideTheEngine(BrowserTest):
         self.assertEqual(page.run("document.querySelector('.panel:not([hidden]) progress').value"), 400)
         pictures = page.run("pictures")
         during = [p for p in pictures if 0 < p[1] < 400]
+        self.assertTrue(during)  # answers are seen as they come: a page that freezes shows nothing until the end
+        span = during[-1][0] - during[0][0]
         gaps = [b[0] - a[0] for a, b in zip(during, during[1:])]
-        print(f"400 questions: {(during[-1][0] - during[0][0]) / 1000:.1f} s between the first and the last answer, {len(during)} pictures "
-              f"with {len({p[1] for p in during})} states, {max(gaps):.0f} ms the longest without one")
-        # Answers are seen as they come, and never long after; other programs of the machine may take their time, too. A
-        # page that freezes shows nothing until the end.
-        self.assertGreater(len({p[1] for p in during}), 5)
-        self.assertLess(max(gaps), max(5000, (during[-1][0] - during[0][0]) / 2))
+        states = len({p[1] for p in during})
+        print(f"400 questions: {span / 1000:.1f} s between the first and the last answer, {len(during)} pictures "
+              f"with {states} states, {max(gaps, default=0):.0f} ms the longest without one")
+        # Never long after; other programs of the machine may take their time, too. A fast machine is done in few pictures.
+        self.assertGreaterEqual(states, min(6, 1 + span // 500))
+        self.assertLess(max(gaps, default=0), max(5000, span / 2))
         self.assert_quiet(page, url)
 
     def test_the_server_is_nicer_than_the_browser(self):
