@@ -39,6 +39,7 @@ install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONEN
 install(FILES models/banyan-reader-34m.gguf models/README.md models/SHA256SUMS
         DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
 install(DIRECTORY models/smollm2-reader models/smollm2-extract
+                  models/qwen2.5-coder-0.5b-reader models/qwen2.5-coder-1.5b-reader
         DESTINATION ${CMAKE_INSTALL_DATADIR}/banyan/models COMPONENT program)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(FILES cmake/debian_copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright

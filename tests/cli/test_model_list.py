@@ -55,7 +55,7 @@ with tempfile.TemporaryDirectory() as temporary:
 
     # Nothing here: the shipped one, and what can be fetched.
     empty = json.loads(run("list", "--json").stdout)
-    check([m["where"] for m in empty] == ["shipped"] + 3 * ["fetchable"], f"empty caches: {empty}")
+    check([m["where"] for m in empty] == ["shipped"] + 5 * ["fetchable"], f"empty caches: {empty}")
     licences = {"gemma-3-270m": "gemma"}
     check(all(m["runs"] and m["bytes"] > 1e7 and m["family"] and
               m["licence"] == licences.get(m["name"], "apache-2.0") for m in empty), f"what is known: {empty}")
@@ -84,6 +84,7 @@ with tempfile.TemporaryDirectory() as temporary:
     runs = {key for key, m in rows.items() if m["runs"]}
     check(runs == {("shipped", "banyan-reader-34m"), ("fetched", "mine"), ("hf-cache", "org/decoder"),
                    ("hf-cache", "org/gguf"), ("fetchable", "smollm2-135m-instruct"),
+                   ("fetchable", "qwen2.5-coder-0.5b-instruct"), ("fetchable", "qwen2.5-coder-1.5b-instruct"),
                    ("fetchable", "gemma-3-270m"), ("fetchable", "all-minilm-l6-v2")}, f"what runs: {sorted(runs)}")
     for name, reason in {"in-eight-bits": "F8_E4M3", "two": "model-Q4_0.gguf", "state-space": "mamba",
                          "pickled": "pytorch_model.bin", "wordless": "tokenizer", "garbage": "model.safetensors",
