@@ -92,7 +92,7 @@ with tempfile.TemporaryDirectory() as temporary:
         model = rows["hf-cache", "org/" + name]
         check(not model["runs"] and reason in model["reason"] and model["command"] is None, f"{name}: {model}")
     check(("fetched", "all-minilm-l6-v2") in rows and ("fetched", "fetch-abcdef") not in rows, "the model cache")
-    check(len(rows) == 15, f"nothing else is listed: {sorted(rows)}")
+    check(len(rows) == 17, f"nothing else is listed: {sorted(rows)}")
     decoder = rows["hf-cache", "org/decoder"]
     size = sum((good / f).stat().st_size for f in ("config.json", "model.safetensors", "tokenizer.json"))
     check(decoder["licence"] == "mit" and decoder["family"] == "qwen3" and decoder["bytes"] == size, str(decoder))
