@@ -173,7 +173,7 @@ class Page:
             raise BrowserError(f"{expression}: {details.get('exception', {}).get('description', details['text'])}")
         return reply["result"].get("value")
 
-    def wait(self, expression, timeout=60):
+    def wait(self, expression, timeout=120):
         """Waits until an expression holds."""
         end = time.monotonic() + timeout
         while True:

@@ -159,8 +159,8 @@ class Serve(BrowserTest):
             page.run("document.getElementById('questions').value = 'At what time does the ferry leave?\\nWhat is its code?'")
             page.click("#to-file")
             page.wait(DONE + " && document.querySelector('.latest')", 100)
-            output = pathlib.Path(folder, "answers.jsonl")
-            while not (output.exists() and output.read_text().endswith("\n")):
+            output, end = pathlib.Path(folder, "answers.jsonl"), time.monotonic() + 120
+            while time.monotonic() < end and not (output.exists() and output.read_text().endswith("\n")):
                 time.sleep(0.05)
             subprocess.run([BANYAN, "ask", "-m", MODEL, table, "--field", "context=note", "-q", "At what time does the ferry leave?", "-q", "What is its code?",
                             "--ordered", "-o", "expected.jsonl", "--quiet"], cwd=folder, check=True, timeout=250)
@@ -214,34 +214,34 @@ class BesideTheEngine(BrowserTest):
         page.wait("document.getElementById('model').textContent")
         page.run("""(() => { document.getElementById('paste').value = 'The ferry leaves at 7:45. The captain is Anna Walker. ';
             document.getElementById('questions').value = Array.from({length: 400}, (_, i) => `At what time does ferry ${i} leave?`).join('\\n');
-            window.pictures = []; const look = () => { pictures.push([performance.now(), document.querySelector('.panel:not([hidden]) progress').value]);
+            window.pictures = [[performance.now(), 0]]; const look = () => { pictures.push([performance.now(), document.querySelector('.panel:not([hidden]) progress').value]);
               requestAnimationFrame(look); }; requestAnimationFrame(look); })()""")
         page.click("#run")
         page.wait(DONE + " && document.querySelector('progress').value > 0", 300)
         self.assertEqual(page.run("document.querySelector('.panel:not([hidden]) progress').value"), 400)
         pictures = page.run("pictures")
-        during = [p for p in pictures if 0 < p[1] < 400]
-        self.assertTrue(during)  # answers are seen as they come: a page that freezes shows nothing until the end
+        during = pictures[:1 + next((i for i, p in enumerate(pictures) if p[1] == 400), len(pictures))]
         span = during[-1][0] - during[0][0]
         gaps = [b[0] - a[0] for a, b in zip(during, during[1:])]
-        states = len({p[1] for p in during})
-        print(f"400 questions: {span / 1000:.1f} s between the first and the last answer, {len(during)} pictures "
+        states = len({p[1] for p in during if 0 < p[1] < 400})
+        print(f"400 questions: {span / 1000:.1f} s until the last answer, {len(during)} pictures "
               f"with {states} states, {max(gaps, default=0):.0f} ms the longest without one")
-        # Never long after; other programs of the machine may take their time, too. A fast machine is done in few pictures.
-        self.assertGreaterEqual(states, min(6, 1 + span // 500))
-        self.assertLess(max(gaps, default=0), max(5000, span / 2))
+        # Answers are seen as they come: a page that freezes shows nothing until the end. A fast machine is done in few
+        # pictures, and other programs of the machine may take their time, too.
+        self.assertGreaterEqual(states, min(6, span // 2000))
+        self.assertLess(max(gaps, default=0), max(10_000, span / 2))
         self.assert_quiet(page, url)
 
     def test_the_server_is_nicer_than_the_browser(self):
         for arguments, niceness in (((), 5), (("--threads", "1"), 0), (("--address", "0.0.0.0"), 0)):
             process, _ = start_server(*arguments)
-            tasks = pathlib.Path(f"/proc/{process.pid}/task")
+            own, end = os.getpriority(os.PRIO_PROCESS, 0), time.monotonic() + 60
             found = set()
-            for task in tasks.iterdir():
-                with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
-                    found.add(int((task / "stat").read_text().rsplit(")", 1)[1].split()[16]))
+            while max(niceness, own) not in found and time.monotonic() < end:  # a thread may have just begun
+                for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+                    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                        found.add(int((task / "stat").read_text().rsplit(")", 1)[1].split()[16]))
             stop_server(process)
-            own = os.getpriority(os.PRIO_PROCESS, 0)
             self.assertIn(max(niceness, own), found, arguments)
             if not niceness:
                 self.assertEqual(found, {own}, arguments)

@@ -12,7 +12,7 @@ import time
 
 from harness import timeless
 from hostile import attack
-from test_batches import lines, upload
+from test_batches import lines
 
 BATCH_LINES = 10
 MIB = 1 << 20
@@ -63,11 +63,8 @@ def batch_client(soak, seed):
     """An upload, a batch, its rows, and everything deleted. While the disk is full an upload may be refused."""
     dice = random.Random(seed)
     while not soak.over.is_set():
-        began = time.monotonic()
-        try:
-            file = upload(soak.server, lines(BATCH_LINES, 6))
-        except AssertionError as refused:
-            soak.excuse_disk("upload", str(refused), began)
+        file = soak.upload(lines(BATCH_LINES, 6))
+        if file is None:
             soak.pause(dice)
             continue
         status, reply = soak.ask("/v1/batches", {"input_file_id": file, "endpoint": "/v1/chat/completions"})
@@ -102,11 +99,8 @@ def upload_client(soak, seed):
     dice = random.Random(seed)
     while not soak.over.is_set():
         rows = [json.dumps({"text": dice.randbytes(dice.randrange(200)).hex()}) + "\n" for _ in range(dice.randrange(1, 3000))]
-        began = time.monotonic()
-        try:
-            file = upload(soak.server, rows)
-        except AssertionError as refused:
-            soak.excuse_disk("upload", str(refused), began)
+        file = soak.upload(rows)
+        if file is None:
             soak.pause(dice)
             continue
         status, data = soak.ask(f"/v1/files/{file}/content", name="/v1/files/ID/content")

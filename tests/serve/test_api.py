@@ -316,6 +316,7 @@ class OpenAi(ServeTest):
 
 class Company(ServeTest):
     """Every answer is what it is alone, whoever else asks and goes away."""
+    ARGUMENTS = ("--threads", 2)  # their processor time is measured
 
     def test_answers_do_not_depend_on_company(self):
         requests = mixed_requests()
@@ -332,8 +333,8 @@ class Company(ServeTest):
 
         def leaves():
             path, body = "/v1/chat/completions", {
-                "model": NAME, "messages": [{"role": "user", "content": FERRY * 3}], "max_tokens": 400, "stream": True,
-                "regex": "[a-z ]{300,}"}
+                "model": NAME, "messages": [{"role": "user", "content": FERRY * 3}], "max_tokens": 1500, "stream": True,
+                "regex": "[a-z ]{6000,}"}
             while not stop.is_set():
                 connection = self.server.connect()
                 connection.request("POST", path, json.dumps(body))

@@ -68,6 +68,8 @@ class Bodies(ServeTest):
         self.assertEqual(self.server.json("/v1/ask", QUICK)[0], 200)
 
     def quick(self, path, body, status, seconds=5, headers=None):
+        # What the one before took may be given back after its reply.
+        self.server.wait_until(lambda: self.server.metric("banyan_bodies_bytes") < MIB)
         began = self.server.processor_seconds()
         reply = self.server.ask("POST", path, body, headers)
         self.assertEqual(reply[0], status, reply[2][:300])
@@ -157,20 +159,34 @@ class Stops(OwnServers):
         server.wait_until(lambda: server.metric("banyan_requests") <= 1)
         self.assertEqual(server.stop(), 0)
 
-    def test_embeddings_end_with_their_client_or_their_time(self):
-        encoder = tiny_encoder.write(os.path.join(self.tools, "bert"))
-        server = self.serve("--encoder", encoder, "--request-seconds", 2, "--max-requests", 5)
-        body = json.dumps({"model": "bert", "input": [[5 + i % 40 for i in range(298)]] * 2048}).encode()
-        post = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-        before = server.processor_seconds()
+    def long_embeddings(self):
+        """An encoder and a request for it that takes minutes, many of them where it does not end before."""
+        encoder = tiny_encoder.write(os.path.join(self.tools, "bert"), layers=48)
+        return encoder, json.dumps({"model": "bert", "input": [[5 + i % 40 for i in range(298)]] * 2048}).encode()
+
+    def embeds_again(self, server):
+        """Whether there is room for a request: what ends, ends with the pass that is under way."""
+        status = server.json("/v1/embeddings", {"model": "bert", "input": "abc"})[0]
+        self.assertIn(status, (200, 429))
+        return status == 200
+
+    def test_embeddings_end_with_their_time(self):
+        encoder, body = self.long_embeddings()
+        server = self.serve("--encoder", encoder, "--request-seconds", 2, "--max-requests", 2)
         self.assertEqual(server.json("/v1/embeddings", body)[0], 504)
+        server.wait_until(lambda: server.metric("banyan_requests") == 1)  # the one that asks for it
+        self.assertEqual(server.stop(), 0)
+
+    def test_embeddings_end_with_their_client(self):
+        encoder, body = self.long_embeddings()
+        server = self.serve("--encoder", encoder, "--max-requests", 5)
+        post = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
         leaving = [server.raw(post) for _ in range(4)]
         server.wait_until(lambda: server.metric("banyan_requests") == 5)
         for connection in leaving:
             connection.close()
-        server.wait_until(lambda: server.metric("banyan_requests") <= 1)
-        self.assertEqual(server.json("/v1/embeddings", {"model": "bert", "input": "abc"})[0], 200)
-        self.assertLess(server.processor_seconds() - before, 20)
+        server.wait_until(lambda: self.embeds_again(server))
+        server.wait_until(lambda: server.metric("banyan_requests") == 1)
         self.assertEqual(server.stop(), 0)
 
     def test_a_second_signal_ends_at_once(self):
@@ -224,7 +240,7 @@ class Disk(OwnServers):
             def waits():
                 found = server.json("/v1/batches/" + batch)[1]
                 return found["errors"] and found["errors"]["data"][0]["code"] == "waiting"
-            server.wait_until(waits, 60)
+            server.wait_until(waits)
             found = server.json("/v1/batches/" + batch)[1]
             self.assertEqual(found["status"], "in_progress")
             self.assertNotIn(str(state), json.dumps(found))
@@ -246,7 +262,7 @@ class Disk(OwnServers):
             file = upload(server, lines(5))
             (state / "files" / file).rename(state / "away")
             batch = start(server, file)
-            server.wait_until(lambda: server.json("/v1/batches/" + batch)[1]["errors"], 60)
+            server.wait_until(lambda: server.json("/v1/batches/" + batch)[1]["errors"])
             self.assertEqual(server.json("/v1/batches/" + batch)[1]["errors"]["data"][0]["code"], "waiting")
             (state / "away").rename(state / "files" / file)
             done = wait_for(server, batch, "completed", "failed")
@@ -257,7 +273,7 @@ class Disk(OwnServers):
         with folder() as state:
             server = self.serve("--state", state)
             second = subprocess.run([BANYAN, "serve", "-m", MODEL, "--port", "0", "--state", str(state)], capture_output=True,
-                                    text=True, timeout=60)
+                                    text=True, timeout=PATIENCE)
             self.assertEqual(second.returncode, 2)
             self.assertIn("another server works on this folder", second.stderr)
             server.stop()
@@ -294,7 +310,8 @@ class Disk(OwnServers):
             refused = []
 
             def disturb():
-                while not over.is_set():
+                until = time.monotonic() + PATIENCE
+                while not over.is_set() or (not refused and time.monotonic() < until):
                     try:
                         ids = [upload(ben, lines(150)) for _ in range(3)]
                     except AssertionError as error:  # no room of its own

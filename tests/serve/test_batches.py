@@ -62,7 +62,7 @@ class Batches(unittest.TestCase):
         file = upload(self.server, wanted)
         batch = start(self.server, file)
         self.server.wait_until(
-            lambda: self.server.json("/v1/batches/" + batch)[1]["request_counts"]["completed"] > 3, 60)
+            lambda: self.server.json("/v1/batches/" + batch)[1]["request_counts"]["completed"] > 3)
         time.sleep(1.2)  # a checkpoint
         self.server.process.send_signal(signal.SIGKILL)
         self.server.process.wait()
@@ -100,7 +100,7 @@ class Batches(unittest.TestCase):
         """A line whose constraint was being compiled when the server stopped is no error: it is asked again."""
         wanted = [dict(line, body=dict(line["body"], regex=f"([a-k]{{1,9}}|[x-z]{{2,20}}|q){{1,{20 + i % 10}}}r{{0,{i}}}")) for i, line in enumerate(lines(40, 4))]
         batch = start(self.server, upload(self.server, wanted))
-        wait_for(self.server, batch, "in_progress")
+        wait_for(self.server, batch, "in_progress", "completed")
         for _ in range(3):
             time.sleep(0.3)
             self.assertEqual(self.server.stop(), 0)
@@ -110,11 +110,11 @@ class Batches(unittest.TestCase):
 
     def test_cancelled_among_lines_that_fail(self):
         """Whatever a call of the engine ends with, nobody cancels it later."""
-        wanted = list(lines(60, 400, regex="[a-z ]{300,}"))
+        wanted = list(lines(60, 1500, regex="[a-z ]{1400,}"))
         for line in wanted[::2]:
             line["body"]["messages"][0]["content"] = FERRY * 400  # longer than the model's context
         batch = start(self.server, upload(self.server, wanted))
-        self.server.wait_until(lambda: self.server.json("/v1/batches/" + batch)[1]["request_counts"]["failed"] > 3, 60)
+        self.server.wait_until(lambda: self.server.json("/v1/batches/" + batch)[1]["request_counts"]["failed"] > 3)
         self.server.json(f"/v1/batches/{batch}/cancel", {}, method="POST")
         done = wait_for(self.server, batch, "cancelled")
         for row in rows_of(self.server, done["error_file_id"]):

@@ -125,9 +125,10 @@ class CallFaults(unittest.TestCase):
         self.server.wait_until(lambda: self.server.metric("banyan_requests") == 1)  # the one that asks
         self.server.wait_until(lambda: self.server.metric("banyan_connections") <= 2)
         self.server.wait_until(lambda: self.server.metric("banyan_running_answers") == 0)
-        self.assertLess(self.server.metric("banyan_bodies_bytes"), 1 << 20)
+        self.server.wait_until(lambda: self.server.metric("banyan_bodies_bytes") < 1 << 20)
 
     def fail_in_turn(self, requests, count=1):
+        refused = dict.fromkeys(KINDS, 0)
         for name, data in requests.items():
             for kind, kind_name in KINDS.items():
                 with self.subTest(request=name, kind=kind_name, count=count):
@@ -136,15 +137,14 @@ class CallFaults(unittest.TestCase):
                     total = self.seen()
                     self.assertGreater(total, 5)
                     step = int(os.environ.get("CALL_FAULTS", 0)) or max(1, total // 12)
-                    refused = 0
                     for first in range(1, total + 1, step):
                         self.arm(kind, first, count)
-                        refused += self.talk(data).split(b"\r\n")[0] != first_line
+                        refused[kind] += self.talk(data).split(b"\r\n")[0] != first_line
                         self.arm(0)
                         self.check_alive((name, kind_name, first))
-                    if kind == CALLS:
-                        self.assertGreater(refused, 0)  # some are felt
                     self.check_whole()
+        # Some are felt. Which, and in which request, depends on the moment: calls are made by several threads.
+        self.assertGreater(refused[CALLS], 0)
 
     def test_each_once(self):
         self.fail_in_turn({**LIGHT, **HEAVY})

@@ -4,7 +4,7 @@ import json
 import pathlib
 import random
 
-HIDDEN, LAYERS, FFN, CONTEXT = 48, 2, 80, 300
+HIDDEN, FFN, CONTEXT = 48, 80, 300
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 LETTERS = [prefix + chr(ord("a") + i) for prefix in ("", "##") for i in range(26)]
 
@@ -25,13 +25,13 @@ def tokenizer():
                       "vocab": {token: i for i, token in enumerate(SPECIAL + LETTERS)}}}
 
 
-def shapes():
+def shapes(layers):
     """Name → (shape, mean): weights of the layers in the order in which they are computed."""
     found = {"embeddings.word_embeddings.weight": ([len(SPECIAL + LETTERS), HIDDEN], 0.0),
              "embeddings.position_embeddings.weight": ([CONTEXT, HIDDEN], 0.0),
              "embeddings.token_type_embeddings.weight": ([2, HIDDEN], 0.0)}
     norms = ["embeddings.LayerNorm"]
-    for layer in range(LAYERS):
+    for layer in range(layers):
         name = f"encoder.layer.{layer}."
         for part, outputs, inputs in (("attention.self.query", HIDDEN, HIDDEN), ("attention.self.key", HIDDEN, HIDDEN),
                                       ("attention.self.value", HIDDEN, HIDDEN), ("attention.output.dense", HIDDEN, HIDDEN),
@@ -43,17 +43,17 @@ def shapes():
     return found
 
 
-def write(folder):
+def write(folder, layers=2):
     """config.json, tokenizer.json and model.safetensors; returns the folder's path as a text."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     config = {"architectures": ["BertModel"], "model_type": "bert", "vocab_size": len(SPECIAL + LETTERS), "hidden_size": HIDDEN,
-              "num_hidden_layers": LAYERS, "num_attention_heads": 4, "intermediate_size": FFN, "max_position_embeddings": CONTEXT,
+              "num_hidden_layers": layers, "num_attention_heads": 4, "intermediate_size": FFN, "max_position_embeddings": CONTEXT,
               "pad_token_id": 0, "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-5}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer()))
     rng, header, data = random.Random(7), {}, b""
-    for name, (shape, mean) in shapes().items():
+    for name, (shape, mean) in shapes(layers).items():
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
         values = array.array("f", (mean + rng.gauss(0, 0.2) for _ in range(count))).tobytes()
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
