@@ -25,6 +25,7 @@ class Answer {
     this.element.classList.toggle('bad', 'error' in row);
     this.element.classList.toggle('null', !('error' in row) && row.answer === null);
     this.text.data = 'error' in row ? row.error.message : row.answer ?? notSaid;
+    if (row.answer != null && row.confidence !== undefined) this.element.dataset.sure = `${Math.round(100 * row.confidence)} %`;
   }
 
   stop() {
@@ -55,6 +56,9 @@ export class AnswersView {
   }
 
   stop() { for (const answer of this.answers) answer.stop(); }
+
+  // For the forest.
+  placed() { return this.answers.map((answer, i) => ({document: Math.floor(i / this.questions.length), row: answer.row})); }
 
   // In the order of documents, within them of questions.
   rows() { return [...new Set(this.answers.map(answer => answer.row).filter(Boolean))]; }

@@ -24,7 +24,7 @@ export function asCsv(rows) {
 
 // The columns of a table whose rows are not there yet. names: of attributes.
 const always = {
-  ask: ['id', 'question_id', 'question', 'answer', 'start', 'end', 'confidence', 'withheld', 'finish_reason', 'tokens', 'prompt_tokens', 'error'],
+  ask: ['id', 'question', 'answer', 'confidence', 'start', 'end', 'question_id', 'withheld', 'finish_reason', 'tokens', 'prompt_tokens', 'error'],
   extract: ['id', 'confidence', 'reasons', 'tokens', 'prompt_tokens', 'error'],
   experts: ['id', 'question', 'answer', 'citations', 'finish_reason', 'tokens', 'prompt_tokens', 'error'],
 };

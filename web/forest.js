@@ -50,6 +50,36 @@ export class ForestView {
     this.computed = picture.computed_tokens;
   }
 
+  // Questions that began and ended between two pictures: their rows say what they had. answers: {document, row}.
+  complete(answers) {
+    const all = [...this.nodes.values()], of = Map.groupBy(answers.filter(({row}) => row && !row.error && !(row.parts > 1)), answer => answer.document);
+    const tokensTo = node => node ? node.tokens + tokensTo(this.nodes.get(node.parent)) : 0;
+    const last = (label, document) => all.findLast(node => node.label === label && (node.document ?? null) === document);
+    const trunk = last('instruction', null), typical = all.find(node => node.label === 'question')?.tokens ?? 1;
+    const add = (id, parent, label, document, tokens, readers) =>
+      this.nodes.set(id, {id, parent, label, document, readers, tokens: Math.max(1, tokens || 1), state: label === 'answer' ? 'tail' : 'kept'});
+    if (!trunk) return;
+    for (const [document, rows] of of) {
+      let above = last('document', document);
+      if (!above) {
+        const tokens = rows[0].row.prompt_tokens - tokensTo(trunk) - typical;
+        above = add(`document ${document}`, trunk.id, 'document', document, tokens, rows.length).get(`document ${document}`);
+      }
+      const base = tokensTo(above), drawn = all.filter(node => node.label === 'question' && node.document === document &&
+        this.nodes.get(node.parent)?.label !== 'question');
+      const lengths = drawn.map(node => node.tokens), missing = rows.filter(({row}) => {
+        const at = lengths.indexOf(row.prompt_tokens - base);
+        return at < 0 || !lengths.splice(at, 1);
+      });
+      missing.slice(0, Math.max(0, rows.length - drawn.length)).forEach(({row}, k) => {
+        const id = `question ${document} ${k}`;
+        add(id, above.id, 'question', document, row.prompt_tokens - base, 1);
+        add(`${id} answer`, id, 'answer', document, row.tokens, 1);
+      });
+    }
+    for (const node of this.nodes.values()) if (node.state === 'computing') node.state = 'kept';
+  }
+
   // The tree as it is drawn: a segment that is stored in several pieces, one below the other, is one.
   #tree() {
     const roots = [], nodes = new Map([...this.nodes].map(([id, node]) => [id, {...node, children: []}]));

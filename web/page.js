@@ -105,6 +105,16 @@ function showAdapters() {
   if ($('adapter').selectedIndex < 0) $('adapter').value = '';
 }
 
+// On a phone the answers stand below what was asked. A page that is too short to bring them up has grown by the end of the
+// run, when this is asked for once more, unless a person has moved it meanwhile.
+let touched = false;
+for (const moved of ['wheel', 'touchmove', 'keydown']) addEventListener(moved, () => { touched = true; }, {passive: true});
+function comeIntoView() {
+  if (touched || !matchMedia('(max-width: 860px)').matches) return;
+  const behavior = matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth';
+  tasks[task].find('.progress').scrollIntoView({behavior});
+}
+
 // Looks as it does while something runs. Returns what stops it.
 function begin(name, body, view) {
   const its = tasks[name], stop = new AbortController(), now = performance.now();
@@ -122,7 +132,8 @@ function begin(name, body, view) {
   $('run').disabled = true;
   $('to-file').hidden = true;
   $('stop').hidden = false;
-  if (matchMedia('(max-width: 860px)').matches) $('results').scrollIntoView({behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth'});
+  touched = false;
+  comeIntoView();
   announce(Number.isNaN(view.total) ? 'Working' : `Working on ${count(view.total, its.noun)}`);
   showFigures(its);
   return stop;
@@ -131,7 +142,12 @@ function begin(name, body, view) {
 function end(its) {
   its.state.end = performance.now();
   its.view.stop();
+  if (its.view.placed && its.forest.nodes.size) {
+    its.forest.complete(its.view.placed());
+    its.state.pictures = true;
+  }
   showProgress(its);
+  comeIntoView();
   its.panel.setAttribute('aria-busy', 'false');
   const rows = its.view.rows();
   for (const copy of its.panel.querySelectorAll('[data-copy]')) {

@@ -145,6 +145,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 at = i * len(questions) + j
                 if self.server.mode == "waves" and not done - 3 <= at < done:
                     continue  # only what runs now
+                if self.server.mode == "quick" and j > 1:
+                    continue  # over before anybody looked
                 base = 1 + len(documents) + 2 * at
                 nodes.append({"id": base, "parent": 1 + i, "tokens": len(question) // 4 + 4, "readers": 1, "state": "kept",
                               "label": "question", "document": i})
@@ -179,6 +181,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if found:
                     row["start"], row["end"] = found[1:]
                 row.update(finish_reason="stop", tokens=3, prompt_tokens=100)
+                if self.server.mode == "quick":
+                    row["confidence"] = 0.84
                 done += 1
                 self.event({"type": "answer", "document": i, "question": j, "row": row})
                 if self.server.mode == "broken":

@@ -196,6 +196,24 @@ class Streams(PageTest):
         self.assertEqual([t.split(":")[0] for t in titles[1:4]], ["Marigold", "Otter", "Tamberley"])
         self.assertTrue(all("8 readers" in t for t in titles[1:4]), titles[1:4])
 
+    def test_questions_that_were_over_between_two_pictures_are_drawn_and_confidence_is_seen(self):
+        self.server.mode = "quick"
+        page = self.visit()
+        page.click(".example")
+        page.wait(DONE + " && document.querySelector('.forest .node')")
+        titles = page.texts(".forest .node title")
+        self.assertEqual([len([t for t in titles if t.startswith(name)]) for name in ("question", "answer")], [24, 24])
+        sure = page.run("""[...document.querySelectorAll('.cell.answer')].map(e =>
+            [e.classList.contains('null'), getComputedStyle(e, '::after').content])""")
+        self.assertEqual({said for null, said in sure if not null}, {'"84 %"'})
+        self.assertEqual({said for null, said in sure if null} - {"none", "normal"}, set())
+
+    def test_on_a_phone_the_answers_come_into_view(self):
+        page = self.visit(size=PHONE)
+        page.click(".example")
+        page.wait(DONE)
+        page.wait("(box => box.top >= 0 && box.top < innerHeight / 2)(document.querySelector('.answer').getBoundingClientRect())")
+
     def test_fifty_documents_and_a_hundred_questions(self):
         self.server.pause, self.server.max_answers = 0, 5000
         page = self.visit()
