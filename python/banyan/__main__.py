@@ -14,7 +14,7 @@ from typing import Any, Sequence
 
 from . import _native
 from ._columns import InputColumns
-from ._errors import Error
+from ._errors import Error, in_words_of_the_program
 from ._outputs import check_output
 from ._merge import merge_tables
 from ._parquet_job import ParquetJob
@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except Error as error:
-        print(f"banyan: {error}", file=sys.stderr)
+        print(f"banyan: {in_words_of_the_program(str(error))}", file=sys.stderr)
         return 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import threading
 from typing import Any, Iterable, Mapping, Protocol, Sequence
 
@@ -23,6 +24,7 @@ from ._run import run_job
 from ._shared import models
 
 _PIECE_CELLS = 256  #: computed at once: what is interrupted loses no more
+_PLACE = re.compile(r"^row \d+: ")  # of a piece: the caller's cells have other places
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +141,7 @@ class Answers:
         return texts
 
     def _fail(self, cell: Cell, reason: str) -> None:
+        reason = _PLACE.sub("", reason)
         self._reasons[cell] = reason
         self.errors.append(CellError(cell.task, cell.about, cell.text[:200], reason))
         del self.errors[:-self.MOST_ERRORS]

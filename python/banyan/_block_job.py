@@ -13,7 +13,7 @@ from typing import Any, Callable, Mapping, Sequence
 from . import _native, _storage
 from ._digest import file_digest, model_digests, write_file
 from ._index import Index
-from ._errors import Error
+from ._errors import Error, told
 from ._job_folder import JobFolder
 from ._model import Model
 from ._rag import rag_models
@@ -190,7 +190,7 @@ def _write_rows(folder: JobFolder, output: str, columns: InputColumns | None) ->
         os.replace(part, output)
         return facts
     rows: list[dict[str, Any]] = []
-    facts = folder.join(lambda text: rows.extend(json.loads(line) for line in text.splitlines()))
+    facts = folder.join(lambda text: rows.extend(told(json.loads(line)) for line in text.splitlines()))
     if is_parquet(output):
         manifest = folder.manifest()
         assert manifest is not None

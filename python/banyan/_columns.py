@@ -17,6 +17,8 @@ from ._names import DOCUMENT_FIELD, FIELDS
 from ._values import NoJson, json_text
 
 _OTHER_DOCUMENT = {"ask": "text", "extract": "context"}
+# Instead of the document's column.
+_INSTEAD = {"ask": ("documents",), "extract": ("documents",)}
 _PREFIX = "input_"
 
 
@@ -58,6 +60,26 @@ def carried_names(
     return {name: found[name] for name in names if name in found}
 
 
+def check_needed(task: str, fields: Mapping[str, str], names: Sequence[str], asked_of_all: bool = True) -> None:
+    """Before the work: a table whose rows could none of them be asked is refused, as a CSV file is. Raises an Error
+    that says what it has."""
+    document = DOCUMENT_FIELD[task]
+    needed = []
+    if task in _OTHER_DOCUMENT:
+        other = () if document in fields else (_OTHER_DOCUMENT[task],)
+        needed.append((document, (*other, *_INSTEAD[task])))
+    if task == "ask" and not asked_of_all:
+        needed.append(("question", (fields.get("questions", "questions"),)))
+    for ours, others in needed:
+        theirs = fields.get(ours, ours)
+        is_empty = set(names) <= {fields.get("id", "id")}  # a frame of nothing has its index
+        if not is_empty and not {theirs, *others} & set(names):
+            shown = ", ".join(names)
+            raise Error(
+                f"expected a column '{theirs}'; the input has {shown} (--field {ours}=NAME says which one it is)"
+            )
+
+
 def _key(value: Any) -> str:
     """Equal for a value and what JSON makes of it."""
     if type(value) is str:
@@ -91,6 +113,11 @@ class Places:
         if question_id is not None:
             self._questions[self.count] = _key(question_id)
         self.count += 1
+
+    def rename(self, place: int, old: Any, new: Any) -> None:
+        """The row had no id, and the one that it was given shall be another."""
+        self._by_id[_key(old)].remove(place)
+        self._by_id.setdefault(_key(new), []).append(place)
 
     def of(self, rows: Iterable[Mapping[str, Any]]) -> list[int | None]:
         """A place for every row; None where it belongs to none."""
@@ -252,6 +279,10 @@ class PandasStore(_Typed):
         self._frame = frame.copy()  # the caller's own may change while the answers are looked at
         self.names = list(frame.columns)
 
+    def is_plain(self, name: str) -> bool:
+        """The column's type is one of numpy."""
+        return type(self._frame[name].dtype).__module__.startswith("numpy")
+
     def pandas(self, name: str, places: Sequence[int | None]) -> Any:
         column = self._frame[name]
         if None in places:
@@ -382,12 +413,15 @@ class InputColumns:
         *,
         flat: Sequence[str] = (),
         needed: Iterable[str] = (),
+        asked_of_all: bool = True,
     ) -> None:
         self.task, self.fields, self.flat = task, dict(fields or {}), list(flat)
+        self.asked_of_all = asked_of_all  # rows need no questions of their own
         self.needed = set(needed)  # what prompts are made of: without it a row cannot be asked
         self.places = Places()
         self.store: Any = None  # None: the input is no table, and what it carries is in the rows
         self.numbered = False  # the input is a table without ids: those of the rows are their numbers
+        self.first_id: int | None = None  # of rows that are no table: the first one that brought an id
         self.lost: dict[str, int] = {}  # values without a form in JSON, by column
         self._shown: dict[str, str] = {}
 
@@ -401,7 +435,8 @@ class InputColumns:
         return isinstance(self.store, _Typed)
 
     def check(self, names: Sequence[str]) -> None:
-        """Before the work: every column comes once, and none of the results takes its name."""
+        """Before the work: what is read is there, every column comes once, and none of the results takes its name."""
+        check_needed(self.task, self.fields, names, self.asked_of_all)
         self._shown = carried_names(self.task, self.fields, names, self.flat)
         self.needed |= read_fields(self.task, self.fields, names)
 

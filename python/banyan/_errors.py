@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ._option_table import TASKS, options_of
 
@@ -10,15 +11,21 @@ _TABLE = {option.name: option for task in TASKS for option in options_of(task).v
 _FLAGS = {name for name, option in _TABLE.items() if option.default is False} - {"thinking"} | {"copy", "fast", "kv_save", "ordered"}
 # Options with a value, by the names of parameters. Other words with two hyphens are of other programs.
 _VALUES = set(_TABLE) - _FLAGS | {
-    "adapter", "device", "keep_weights", "kv_bits", "kv_memory", "kv_store", "kv_type", "layout", "max_tokens", "precision",
-    "questions", "schema", "strategy", "thinking", "threads", "yarn_factor"}
+    "abstention_scope", "adapter", "device", "keep_weights", "kv_bits", "kv_memory", "kv_store", "kv_type", "layout",
+    "max_tokens", "precision", "questions", "schema", "strategy", "thinking", "threads", "vectors", "yarn_factor"}
 _CHOICES = (r"auto|on|off|fail|truncate|split|experts|examples|documents|skeleton|isolated|sequential|mixed|f32|given|"
-            r"tokens|kv-concat|letter|score")
+            r"tokens|kv-concat|letter|score|multi-vector|rerank|exact|UTF-16|latin-1")
 _PATTERNS = (
+    # Rows in memory count from 0, and some say themselves which they are.
+    (re.compile(r"^rows, line (\d+): (row \d+(?=[,:]))?"), lambda m: m[2] or f"row {int(m[1]) - 1}: "),
     (re.compile(r"--field (\S+?)=NAME"), r'fields={"\1": NAME}'),
+    (re.compile(r"'banyan rag index --encoder MODEL'"), "Index.build(…, encoder=MODEL)"),
     (re.compile(r"--[a-z-]+, in requests ([a-z_]+)"), r"\1"),
     (re.compile(r"-q TEXT, or --questions FILE"), "or the parameter questions"),
     (re.compile(r" \(-o FILE(?:\.jsonl)?\)"), " (output=FILE)"),
+    (re.compile(r" \(-o\)"), " (output)"),
+    (re.compile(r"--resume --overwrite"), "resume=True and overwrite=True"),
+    (re.compile(r"--(encoder|reranker) MODEL"), r"\1=MODEL"),
     (re.compile(rf"--([a-z][a-z-]*[a-z]) ({_CHOICES})\b"), lambda m: f"{_name(m[1])}={m[2]!r}" if _name(m[1]) in _VALUES else m[0]),
     (re.compile(r"--([a-z][a-z-]*[a-z])(?: (?:FILE|NAME|TEXT|FOLDER|N|DIR)\b)?"), lambda m: _parameter(m)),
 )
@@ -37,9 +44,36 @@ def _parameter(match: re.Match[str]) -> str:
 
 def in_words_of_python(message: str) -> str:
     """Options of the command line as the parameters that they are here: ``--too-long split`` is ``too_long='split'``."""
-    if "-" not in message:
+    if "-" not in message and not message.startswith("rows, "):
         return message
     for pattern, words in _PATTERNS:
+        message = pattern.sub(words, message)
+    return message
+
+
+def told(row: dict[str, Any]) -> dict[str, Any]:
+    """A job's row, whose error speaks of parameters."""
+    error = row.get("error")
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        error["message"] = in_words_of_python(error["message"])
+    return row
+
+
+_BACK = (
+    (re.compile(r'fields=\{"(\w+)": NAME\}'), r"--field \1=NAME"),
+    (re.compile(r"\b([a-z_]+)='([^']*)'"), lambda m: f"{_option(m[1])} {m[2]}" if m[1] in _VALUES else m[0]),
+    (re.compile(r"\b([a-z_]+)=True\b"), lambda m: _option(m[1]) if m[1] in _FLAGS else m[0]),
+    (re.compile(r"^([a-z_]+)(?=: )"), lambda m: _option(m[1]) if m[1] in _VALUES | _FLAGS else m[0]),
+)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def in_words_of_the_program(message: str) -> str:
+    """The reverse, for the command: ``overwrite=True`` is ``--overwrite``."""
+    for pattern, words in _BACK:
         message = pattern.sub(words, message)
     return message
 

@@ -13,11 +13,11 @@ from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, overloa
 
 from . import _storage
 from ._columns import InputColumns
-from ._errors import Error, in_words_of_python
+from ._errors import Error, told
 from ._outputs import check_output
 from ._schema import Results
-from ._tables import Data, as_paths, check_parquet, is_parquet, iterate_rows, parquet_rows, pyarrow
-from ._values import row_line
+from ._tables import Data, as_paths, check_parquet, is_parquet, iterate_rows, parquet_rows, pyarrow, row_name
+from ._values import json_line, row_line
 
 log = logging.getLogger("banyan")
 
@@ -59,6 +59,16 @@ class Folder:
             return here
         return path
 
+    @staticmethod
+    def _rename_rows(path: str, columns: InputColumns) -> None:
+        """Rows of an iterator before the first that brought an id: their numbers may be ids of others."""
+        before = f"{path}.numbered"
+        os.replace(path, before)
+        with open(before, "rb") as old, open(path, "wb") as new:
+            for place, line in enumerate(old):
+                new.write(line if place >= (columns.first_id or 0) else _renamed_line(line, place, columns))
+        os.remove(before)
+
     def _write(self, name: str, shown: str, rows: Iterable[Mapping[str, Any]], columns: InputColumns) -> str:
         path = str(self.path / name)
         self.names[path] = shown
@@ -66,10 +76,19 @@ class Folder:
         with open(path, "wb") as file:
             for place, row in enumerate(rows):
                 file.write(table_line(row, place, columns, lost))
+        if columns.first_id and shown == "rows":
+            self._rename_rows(path, columns)
         for column, count in lost.items():
             log.warning("column '%s': %d values have no form in JSON and are null in rows; Parquet, to_arrow(), to_pandas() and "
                         "to_polars() have them", column, count)
         return path
+
+
+def _renamed_line(line: bytes, place: int, columns: InputColumns) -> bytes:
+    """The line of a row without an id, with a name in the place of its number."""
+    number, name = (json_line({columns.their_id: one})[:-2] for one in (place, row_name(place)))
+    columns.places.rename(place, place, row_name(place))
+    return name + line[len(number):]
 
 
 def table_line(row: Mapping[str, Any], place: int, columns: InputColumns, lost: dict[str, int]) -> bytes:
@@ -129,11 +148,7 @@ class Rows(Sequence[dict[str, Any]]):
 
     def _all(self) -> list[dict[str, Any]]:
         if self._rows is None:
-            self._rows = [json.loads(line) for line in self.lines]
-            for row in self._rows:
-                error = row.get("error")
-                if isinstance(error, dict) and isinstance(error.get("message"), str):
-                    error["message"] = in_words_of_python(error["message"])
+            self._rows = [told(json.loads(line)) for line in self.lines]
         return self._rows
 
     @overload
@@ -166,7 +181,8 @@ class Rows(Sequence[dict[str, Any]]):
         for row in self.errors:
             error = row["error"]
             more = len(self.errors) - 1
-            raise Error(f"row {row.get('id')}: {error['message']}" + (f" (and {more} more rows)" if more else ""),
+            named = "" if error["message"].startswith(f"row {row.get('id')}:") else f"row {row.get('id')}: "
+            raise Error(named + error["message"] + (f" (and {more} more rows)" if more else ""),
                         error["kind"], row=row.get("id"), reason=error["message"])
         return self
 

@@ -67,7 +67,13 @@ class JobCall:
 
     def columns(self) -> InputColumns:
         """What will be kept of the input beside the job. Names in the template are read too."""
-        return InputColumns(self.name, self.job["fields"], flat=list(self.flat or ()), needed=template_names(self.task))
+        return InputColumns(self.name, self.job["fields"], flat=list(self.flat or ()), needed=template_names(self.task),
+                            asked_of_all=self.asked_of_all)
+
+    @property
+    def asked_of_all(self) -> bool:
+        """Questions of the call, which every row is asked."""
+        return any(self.task.get(name) for name in ("questions", "questions_text"))
 
     @contextlib.contextmanager
     def native_task(self) -> Iterator[dict[str, Any]]:
@@ -122,8 +128,8 @@ def run_job(call: JobCall, control: JobControl | None = None, feeds: bool = Fals
         receipt["versions"] = versions()
         if receipt["end"] == "too many errors":
             raise Error(f"stopped after more than {job['max_errors']} error rows (max_errors)", "input")
-        asked_of_all = any(call.task.get(name) for name in ("questions", "questions_text"))
-        rows = Rows(_json_lines(written, job.get("output_format")), receipt, target, columns, call.flat, asked_of_all)
+        lines = _json_lines(written, job.get("output_format"))
+        rows = Rows(lines, receipt, target, columns, call.flat, call.asked_of_all)
         if table is not None:
             table.finish(rows)
         return rows

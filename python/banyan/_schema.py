@@ -7,7 +7,7 @@ import json
 import logging
 from typing import Any, Callable, Mapping, Sequence
 
-from ._columns import InputColumns, json_array, nullable_series, to_nullable
+from ._columns import InputColumns, PandasStore, json_array, nullable_series, to_nullable
 from ._errors import Error
 from ._tables import pyarrow
 
@@ -205,9 +205,20 @@ class Results:
                 log.warning("%s: it is left out", error)
         schema = arrow.schema(
             [(name, column.type) for name, column in found.items()],
-            metadata={"banyan": json.dumps({"task": self.task, **(facts or {})})},
+            metadata={
+                "banyan": json.dumps({"task": self.task, **(facts or {})}),
+                "pandas": pandas_types(found, self._plain_columns()),
+            },
         )
         return arrow.Table.from_arrays(list(found.values()), schema=schema)
+
+    def _plain_columns(self) -> set[str]:
+        """Results that are columns of a frame of pandas in a type of numpy, which has no missing values."""
+        store = None if self.columns is None else self.columns.store
+        if not isinstance(store, PandasStore):
+            return set()
+        shown = {**self.carried(), **{name: own for name in self.kinds if (own := self._own_column(name)) is not None}}
+        return {name for name, theirs in shown.items() if store.is_plain(theirs)}
 
     def pandas(self) -> Any:
         """Whole numbers stay whole beside missing ones; the input's columns have the types that they came with."""
@@ -269,6 +280,20 @@ def _id_array(values: Sequence[Any], numbered: bool) -> Any:
     if numbered or whole and any(value is not None for value in values):
         return arrow.array(values, type=arrow.int64())
     return arrow.array([id_text(value) for value in values], type=arrow.string())
+
+
+def pandas_types(columns: Mapping[str, Any], plain: set[str]) -> str:
+    """What a schema tells pandas: whole numbers and truth values are nullable, but for `plain` ones. Without it those
+    beside missing values become fractions when pandas reads the file, and large ones are rounded."""
+    arrow = pyarrow()
+    told = []
+    for name, column in columns.items():
+        kind = str(column.type)
+        if name not in plain and (arrow.types.is_integer(column.type) or arrow.types.is_boolean(column.type)):
+            numpy_type = "boolean" if kind == "bool" else kind.replace("uint", "UInt").replace("int", "Int")
+            types = {"pandas_type": kind, "numpy_type": numpy_type, "metadata": None}
+            told.append({"name": name, "field_name": name, **types})
+    return json.dumps({"index_columns": [], "column_indexes": [], "columns": told})
 
 
 def check_arrow(columns: InputColumns) -> None:

@@ -4,6 +4,7 @@ Arrow's C stream. Rows come out one after another; the columns that the task doe
 from __future__ import annotations
 
 import collections
+import collections.abc
 import glob
 import itertools
 import math
@@ -419,6 +420,8 @@ def arrow_batches(data: Any) -> tuple[Any, Iterable[Any]] | None:
 
 
 def _dict_rows(data: Iterable[Any], columns: InputColumns) -> Iterator[dict[str, Any]]:
+    if not isinstance(data, collections.abc.Iterable):
+        raise Error(f"data: expected files, texts, rows or a table, found {type(data).__name__}", "input")
     columns.store = RowStore()
     document = columns.fields.get(DOCUMENT_FIELD[columns.task], DOCUMENT_FIELD[columns.task])
     for place, row in enumerate(data):
@@ -465,11 +468,17 @@ def iterate_rows(data: Data, columns: InputColumns, limit: int | None = None) ->
     question = columns.fields.get("question_id", "question_id")
     for place, row in enumerate(itertools.islice(rows, limit)):
         if row.get(their_id) is None:
-            row = {their_id: f"row {place}" if has_ids else place, **{n: v for n, v in row.items() if n != their_id}}
-        else:
+            row = {their_id: row_name(place) if has_ids else place, **{n: v for n, v in row.items() if n != their_id}}
+        elif not has_ids:
             has_ids = True
+            columns.first_id = place
         columns.places.add(row[their_id], row.get(question))
         yield row
+
+
+def row_name(place: int) -> str:
+    """The id of a row that has none, among rows that have."""
+    return f"row {place}"
 
 
 def parquet_rows(path: str, columns: InputColumns, several: bool) -> Iterator[dict[str, Any]]:

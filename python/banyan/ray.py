@@ -118,7 +118,8 @@ def run(task: str, data: Data, output: Path, options: Mapping[str, Any], cluster
         ray.init()
     counts = count_workers(kinds, [node["Resources"] for node in ray.nodes() if node["Alive"]])
     flat = list(dict(_native.flat_columns(options["schema"]))) if options.get("flat") else []
-    columns = InputColumns(task, names, flat=flat, needed=template_names(options))
+    asked_of_all = any(options.get(name) for name in ("questions", "questions_text"))
+    columns = InputColumns(task, names, flat=flat, needed=template_names(options), asked_of_all=asked_of_all)
     name, adapter = named_model(model, loaded_with.get("adapter"), task)
     if adapter is not None:
         loaded_with["adapter"] = adapter

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Callable, Iterator
 from ._ask import ask as _ask
 from ._ask import ask_call
 from ._control import JobControl
-from ._errors import Error, in_words_of_python
+from ._errors import Error, told
 from ._extract import extract as _extract
 from ._extract import extract_call
 from ._rag import rag as _rag
@@ -115,7 +115,7 @@ class RowStream(Iterator["dict[str, Any]"]):
             self.close()
             raise
         if self._lines:
-            return _row(self._lines.popleft())
+            return told(json.loads(self._lines.popleft()))
         self._end()
         error, self._job.error = self._job.error or self._job.control.input_error, None
         self._job.control.input_error = None
@@ -163,14 +163,6 @@ class RowStream(Iterator["dict[str, Any]"]):
             return next(self)
         except StopIteration:
             raise StopAsyncIteration from None
-
-
-def _row(line: bytes) -> dict[str, Any]:
-    row: dict[str, Any] = json.loads(line)
-    error = row.get("error")
-    if isinstance(error, dict) and isinstance(error.get("message"), str):
-        error["message"] = in_words_of_python(error["message"])
-    return row
 
 
 def _streamed(call: Callable[..., JobCall], arguments: tuple[Any, ...], named: dict[str, Any]) -> RowStream:

@@ -17,7 +17,7 @@ import ray.data
 import banyan
 import banyan.ray
 from support import PackageTest, documents
-import test_lossless
+import test_random_tables
 
 PROGRAM = textwrap.dedent("""
     import sys, ray, banyan.ray
@@ -241,7 +241,7 @@ class Jobs(PackageTest):
             self.assertIn(words, str(caught.exception))
 
 
-class Lossless(test_lossless.Random):
+class Lossless(test_random_tables.Random):
     """Random tables: files and Datasets, in blocks and in the middle of a pipeline."""
 
     SEEDS = range(4)
@@ -259,7 +259,7 @@ class Lossless(test_lossless.Random):
             read = pyarrow.parquet.read_table(self.path("x.parquet"))
             for kind, data in (("file", self.path("x.parquet")), ("dataset", ray.data.from_arrow(table))):
                 output = f"{job}.{kind}.parquet"
-                banyan.ray.ask(data, output, test_lossless.QUESTION, folder=f"{job}.{kind}", model=self.model_path, workers=1, max_new=3,
+                banyan.ray.ask(data, output, test_random_tables.QUESTION, folder=f"{job}.{kind}", model=self.model_path, workers=1, max_new=3,
                                engine={"kv_memory": "64M"})
                 self.check(pyarrow.parquet.read_table(output), read, shown, answers)
         self.tables(body)

@@ -154,7 +154,7 @@ class Values(PackageTest):
         import pyarrow
         import pyarrow.parquet
         rows = [{"context": "Text.", "question": "why?"}, {"question": "no text"}]
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"question": "no text"}]), self.path("in.parquet"))
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"context": None, "question": "no text"}]), self.path("in.parquet"))
         banyan.ask(rows, model=self.model, max_new=2, output=self.path("out.csv"))
         text = pathlib.Path(self.path("out.csv")).read_text()
         self.assertIn("rows, line 2", text)

@@ -48,7 +48,7 @@ class Ask(PackageTest):
                           model=self.model, max_new=2)
         self.assertEqual(len(rows), 2)
         self.assertEqual(rows.errors, [rows[0]])
-        self.assertEqual(rows[0]["error"]["message"], "rows, line 1: expected the field 'context', found none")
+        self.assertEqual(rows[0]["error"]["message"], "row 0: expected the field 'context', found none")
         self.assertEqual(rows.receipt["error_rows"], 1)
 
     def test_outputs_are_written_resumed_and_read_back(self):
