@@ -115,7 +115,7 @@ evidence-gpu: | setup  ## the same on a GPU, at larger sizes: build/evidence-gpu
 model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
 	@tools/setup.sh python3-pip
 	$(RELEASE)/banyan model get smollm2-135m-instruct
-	@echo 'Try: $(RELEASE)/banyan ask -m smollm2-135m-instruct --adapter smollm2-reader --copy FILE "QUESTION?"'
+	@echo 'Try: $(RELEASE)/banyan ask -m smollm2-135m-instruct FILE "QUESTION?"'
 
 install: $(RELEASE)/build.ninja  ## library, headers, CMake package and binary; PREFIX=/usr/local
 	cmake --build --preset release -j $(JOBS)

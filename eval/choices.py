@@ -225,7 +225,7 @@ def main() -> None:
     ]
     records += squad_choices(a.squad, a.split, a.limit) if a.squad else []
     records += label_choices(a.labels, a.split, a.limit) if a.labels else []
-    command = [a.banyan, "ask", "-m", a.model, *(["--adapter", a.adapter] if a.adapter else []), *a.options]
+    command = [a.banyan, "ask", "-m", a.model, "--adapter", a.adapter or "none", *a.options]
     rows = judge(
         records, ask(command, records, ["--choice-score", "prior"]), ask(command, records, ["--choices", "letter"])
     )

@@ -99,7 +99,7 @@ def extract(a: argparse.Namespace, docs: Path, schema: Path, run: Run, output: P
         "--receipt",
         str(receipt),
     ]
-    done = subprocess.run([*command, *(["--adapter", run.adapter] if run.adapter else []), *a.options, *options])
+    done = subprocess.run([*command, "--adapter", run.adapter or "none", *a.options, *options])
     if done.returncode not in (0, 1):  # 1: some rows are errors, which the scores count
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
     return json.loads(receipt.read_text())

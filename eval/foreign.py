@@ -320,7 +320,7 @@ def main() -> int:
             "--overwrite",
             "--quiet",
         ]
-        done = subprocess.run([*command, *(["--adapter", a.adapter] if a.adapter else []), *a.options])
+        done = subprocess.run([*command, "--adapter", a.adapter or "none", *a.options])
         if done.returncode not in (0, 1):  # 1: some rows are errors
             return done.returncode
         result = invented(docs, [json.loads(line) for line in output.open(encoding="utf-8")])

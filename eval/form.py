@@ -100,7 +100,7 @@ def run(a: argparse.Namespace, command: str, rows: list[dict], options: list[str
             "--receipt",
             str(receipt),
             "--quiet",
-            *(["--adapter", a.adapter] if a.adapter else []),
+            "--adapter", a.adapter or "none",
             *with_given(options, a.options),
         ]
         done = subprocess.run(words, capture_output=True, text=True)

@@ -209,7 +209,7 @@ def main() -> None:
                     "ask",
                     "-m",
                     a.model,
-                    *(["--adapter", a.adapter] if a.adapter else []),
+                    "--adapter", a.adapter or "none",
                     "--too-long",
                     "split",
                     "--max-new",

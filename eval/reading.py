@@ -51,7 +51,7 @@ def ask(binary: str, model: str, adapter: str, records: list[dict], options: lis
             "--max-new",
             "32",
             "--quiet",
-            *(["--adapter", adapter] if adapter else []),
+            "--adapter", adapter or "none",
             *options,
         ]
         began = time.time()

@@ -156,7 +156,7 @@ def propose(a: argparse.Namespace, rows: list[dict], scratch: Path) -> dict:
         str(docs),
         "--json",
         "--quiet",
-        *(["--adapter", a.adapter] if a.adapter else []),
+        "--adapter", a.adapter or "none",
         *a.options,
     ]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -98,7 +98,7 @@ def run(a: argparse.Namespace, rows: list[dict], options: list[str]) -> tuple[li
             "--receipt",
             str(receipt),
             "--quiet",
-            *(["--adapter", a.adapter] if a.adapter else []),
+            "--adapter", a.adapter or "none",
             *with_given(options, a.options),
         ]
         done = subprocess.run(command)

@@ -41,7 +41,7 @@ def drafted(a: argparse.Namespace, records: list[dict], way: str) -> dict:
             a.model,
             "--json",
             str(target),
-            *(["--adapter", a.adapter] if a.adapter else []),
+            "--adapter", a.adapter or "none",
             *a.options,
         ]
         done = subprocess.run(command, capture_output=True, text=True)

@@ -27,7 +27,7 @@ def summarised(a: argparse.Namespace, rows: list[dict]) -> tuple[list[dict], flo
         ]
         source.write_text("".join(json.dumps(row) + "\n" for row in asked), encoding="utf-8")
         command = [a.banyan, "ask", "-m", a.model, str(source), "-o", str(target), "--receipt", str(receipt), "--quiet"]
-        command += ["--adapter", a.adapter] if getattr(a, "adapter", "") else []
+        command += ["--adapter", getattr(a, "adapter", "") or "none"]
         command += ["--instruction", INSTRUCTION, "--max-new", str(TOKENS), "--no-copy", "--too-long", "truncate"]
         done = subprocess.run([*command, *a.options], capture_output=True, text=True)
         if done.returncode not in (0, 1):  # 1: some rows are errors: no note

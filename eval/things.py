@@ -49,7 +49,7 @@ def extract(a: argparse.Namespace, docs: Path, output: Path, options: list[str] 
         "--ordered",
         "--quiet",
     ]
-    done = subprocess.run([*command, *(["--adapter", a.adapter] if a.adapter else []), *a.options, *options])
+    done = subprocess.run([*command, "--adapter", a.adapter or "none", *a.options, *options])
     if done.returncode not in (0, 1):
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
     return read_rows(output)

@@ -284,6 +284,7 @@ def write(a: argparse.Namespace) -> dict:
     card = dict(copies=True, null_text="null", model=a.model)
     card["confidence"] = {t: calibrations([r for some in sets.values() for r in some]) for t, sets in tasks.items()}
     card["null_bias"] = bias["bias"]
+    card["reader"] = dict(tasks=["ask", "extract", "rag"])  # a size and what it gets right are the publisher's to add
     a.to.mkdir(parents=True, exist_ok=True)
     for name in ("adapter_model.safetensors", "adapter_config.json"):
         shutil.copyfile(a.run / "adapter" / name, a.to / name)

@@ -97,6 +97,7 @@ struct JobReceipt {
   std::string task;
   JobEnd end = JobEnd::kComplete;
   std::string model, backend, precision, strategy, fingerprint;
+  std::string adapter;  // merged; set by the caller, as `model` is; empty: none
   std::string output;
   std::int64_t records = 0, skipped = 0;
   std::int64_t not_in_input = 0;  // of earlier runs; with rows_removed > 0 their rows are gone too

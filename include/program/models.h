@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace banyan {
@@ -55,36 +57,56 @@ KnownModel ExamineModel(const std::string& model);
 // is listed with the reason.
 std::vector<KnownModel> ListModels();
 
-// A better reader than the shipped model, which can be fetched.
-struct ReaderOffer {
-  std::string model;    // for FetchModel and -m
-  std::string adapter;  // ships with the program
-  std::string licence;
-  std::string sha256;      // of the weights
-  std::int64_t bytes = 0;  // of the weights
-};
-
-// Nothing where the adapter did not come with the program.
-std::optional<ReaderOffer> BetterReader();
-
-enum class ReaderChoice { kNone, kBetter, kShipped };
-
-// What was chosen on this machine, kept in the cache directory. A better reader that was chosen and
-// whose files are gone counts as not chosen.
-ReaderChoice ChosenReader();
-void ChooseReader(ReaderChoice choice);
-
 enum class ReaderTask { kAsk, kExtract, kRag };
 
+// What does a task.
 struct DefaultReader {
   std::string model;    // for LoadOptions
   std::string adapter;  // of `model`, by the name under which it ships; empty: none
 };
 
-// What does a task where no model is named: $BANYAN_MODEL; else, where it was chosen, the better
-// reader with the adapter that is trained for the task; else the shipped model. The one place where
-// that is decided. Throws kNotFound as DefaultModel does.
-DefaultReader DefaultReaderFor(ReaderTask task);
+// The value of --adapter with which a model is used as it is.
+inline constexpr const char* kNoAdapter = "none";
+
+// The one place that decides what does a task. Where no model is named (`model` is empty):
+// $BANYAN_MODEL, else the reader that was chosen on this machine, else the shipped model. A model
+// that is named without an adapter has the one that ships for it and the task, if any (the
+// adapter's card says so); kNoAdapter is none. An adapter that is named alone brings the model of
+// its card. Throws kNotFound as DefaultModel does.
+DefaultReader ReaderFor(ReaderTask task, const std::string& model = "",
+                        const std::string& adapter = "");
+
+// A reader that is better than the shipped model and can be fetched.
+struct ReaderOffer {
+  std::string size;                            // "small", "medium" or "large"
+  std::string model;                           // for FetchModel and -m
+  std::map<ReaderTask, std::string> adapters;  // which ship with the program
+  std::string licence;
+  std::string sha256;         // of the weights
+  std::int64_t bytes = 0;     // of the weights
+  std::int64_t download = 0;  // bytes
+  std::int64_t memory = 0;    // bytes that it takes once it is loaded, about
+  std::int64_t parameters = 0;
+  int right = 0, questions = 0;  // of everyday questions, as its card says; 0: it does not
+  bool fits = true;              // `memory` is not more than the process may use
+};
+
+// Smallest first; those alone whose adapters came with the program.
+std::vector<ReaderOffer> ReaderOffers();
+// As the shipped model's card would say it: nothing to fetch, no adapters.
+ReaderOffer ShippedReader();
+
+// The 95 % interval of a share of which `right` of `questions` are known (Wilson's).
+std::pair<double, double> ShareInterval(int right, int questions);
+
+// Answers a second that a model of so many parameters should give on this machine, five questions
+// to a page of 400 tokens. Measures the machine for about a second at the first call.
+double PredictedAnswersPerSecond(std::int64_t parameters);
+
+// What was chosen on this machine, kept in the cache directory: the size of an offer, "shipped", or
+// empty when nothing was chosen, or the files of what was are gone.
+std::string ChosenReader();
+void ChooseReader(const std::string& size);
 
 // Hears a few times a second how many bytes of the package are there, and at last that all are.
 using FetchProgress = std::function<void(std::int64_t done, std::int64_t total)>;

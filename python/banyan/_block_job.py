@@ -15,7 +15,7 @@ from ._digest import file_digest, model_digests, write_file
 from ._index import Index
 from ._errors import Error, told
 from ._job_folder import JobFolder
-from ._model import Model
+from ._model import NO_ADAPTER, Model
 from ._rag import rag_models
 from ._plan import Cost, plan_blocks
 from ._outputs import check_output
@@ -102,7 +102,7 @@ def _model_facts(model: str, model_options: Mapping[str, Any]) -> dict[str, Any]
         if model_options.get(name) is not None:
             facts[name] = model_options[name]
     given = {"": model_options.get("adapter"), **dict(model_options.get("adapters") or {})}
-    adapters = {name: _native.path_of_adapter(os.fspath(folder)) for name, folder in given.items() if folder is not None}
+    adapters = {name: _native.path_of_adapter(os.fspath(folder)) for name, folder in given.items() if folder not in (None, NO_ADAPTER)}
     if adapters:
         facts["adapters"] = {name: sorted(file_digest(str(file)) for file in pathlib.Path(folder).iterdir()
                                           if file.is_file()) for name, folder in adapters.items()}

@@ -12,6 +12,8 @@ from . import _native
 from ._errors import Error
 from ._options import Device, KeepWeights, KvType, Precision
 
+#: As an adapter: the model is used as it is.
+NO_ADAPTER = "none"
 #: The model that comes with the package.
 SHIPPED_MODEL = "banyan-reader-34m"
 
@@ -28,20 +30,13 @@ def _ship_models() -> None:
 _ship_models()
 
 
-def default_reader(task: str) -> tuple[str, str | None]:
-    """Model and adapter of ask, extract or rag when nobody names one, as on the command line: ``$BANYAN_MODEL``; else
-    the better reader where it was chosen (``banyan model better``); else the model that comes with the package."""
-    model, adapter = _native.default_reader(task)
-    return model, adapter or None
-
-
 def named_model(model: str | os.PathLike[str] | None, adapter: str | os.PathLike[str] | None = None,
                 task: str = "ask") -> tuple[str, str | None]:
-    """Model and adapter as the library takes them: those given, and for no model the default of the task."""
-    if model is None and adapter is None:
-        return default_reader(task)
-    return (_native.default_model() if model is None else os.fspath(model),
-            None if adapter is None else os.fspath(adapter))
+    """Model and adapter of ask, extract or rag, from those given, as on the command line: for no model ``$BANYAN_MODEL``,
+    else what ``banyan model better`` chose, else the model that comes with the package; for no adapter the one that
+    ships for the model and the task; the adapter ``none`` is none."""
+    name, merged = _native.reader(task, "" if model is None else os.fspath(model), "" if adapter is None else os.fspath(adapter))
+    return name, merged or None
 
 
 class Model:

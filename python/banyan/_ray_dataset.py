@@ -11,7 +11,7 @@ from ._errors import Error
 from ._examples import Questions, Schema
 from ._extract import extract
 from ._index import Index
-from ._model import Model, named_model
+from ._model import NO_ADAPTER, Model, named_model
 from ._names import canonical_fields, check_engine, own_options
 from ._options import EngineOptions, Path
 from ._rag import rag
@@ -48,8 +48,9 @@ def _mapped(task: str, dataset: Any, options: Mapping[str, Any], *, model: Path 
     if not isinstance(dataset, ray.data.Dataset):
         raise Error(f"expected a Ray Dataset, found {type(dataset).__name__}; banyan.ray.{task} takes other inputs")
     name, adapter = named_model(model, (model_options or {}).get("adapter"), task)
-    loading = {"model": name, "adapter": adapter, "threads": max(1, int(cpus_per_worker)),
-               "device": "cuda" if gpus_per_worker else "cpu", **(model_options or {})}
+    loading = {"threads": max(1, int(cpus_per_worker)),
+               "device": "cuda" if gpus_per_worker else "cpu", **(model_options or {}), "model": name,
+               "adapter": adapter or NO_ADAPTER}
     if in_flight_bytes is not None:
         execution = dataset.context.execution_options
         execution.resource_limits = execution.resource_limits.copy(object_store_memory=in_flight_bytes)

@@ -9,7 +9,7 @@ import threading
 from typing import Callable, Iterator
 
 from . import _native
-from ._model import Model, named_model
+from ._model import NO_ADAPTER, Model, named_model
 from ._options import Path
 
 _MOST_IDLE = 3  #: models that are kept though nobody uses them; the one used last stays longest
@@ -56,7 +56,7 @@ class SharedModels:
         path, adapter = named_model(model, task=task)
         key = self._key(path, adapter)
         if key in self.held():  # a job's own callback or input asks: it would wait for itself
-            with Model(path, adapter=adapter, look=look) as own:
+            with Model(path, adapter=adapter or NO_ADAPTER, look=look) as own:
                 yield own
             return
         with self._lock:
@@ -82,7 +82,7 @@ class SharedModels:
                 look()
         try:
             if kept.model is None:
-                kept.model = _load(path, adapter=adapter, look=look)
+                kept.model = _load(path, adapter=adapter or NO_ADAPTER, look=look)
             return kept.model
         finally:
             kept.loading.release()

@@ -14,20 +14,20 @@ from lm_eval.api.registry import register_model
 
 from ._engine import Engine
 from ._errors import Error
-from ._model import Model
+from ._model import NO_ADAPTER, Model
 from ._requests import Ask, Segment
 
 
 @register_model("banyan")
 class BanyanLM(TemplateLM):  # type: ignore[misc]
-    """`pretrained` and the other arguments are those of `banyan.Model`; `engine` are the engine's options."""
+    """`pretrained` and the other arguments are those of `banyan.Model`, but no adapter is added; `engine` are the engine's options."""
 
     def __init__(self, pretrained: str | None = None, batch_size: Any = None, max_gen_toks: int = 256,
                  engine: dict[str, Any] | None = None, **options: Any) -> None:
         super().__init__()
         options.pop("device", None) if options.get("device") is None else None
         options.pop("max_batch_size", None)
-        self.loaded = Model(pretrained, **options)
+        self.loaded = Model(pretrained, **{"adapter": NO_ADAPTER, **options})
         self.engine = Engine(self.loaded, **(engine or {}))
         self.max_gen_toks = max_gen_toks
 

@@ -28,7 +28,7 @@ from ._errors import Error
 from ._examples import Questions, Schema, question_list
 from ._extract import extract_task
 from ._index import Index
-from ._model import named_model
+from ._model import NO_ADAPTER, named_model
 from ._names import canonical_fields, check_engine, check_names, native_names, own_options
 from ._options import EngineOptions, Path, native_engine_options
 from ._rag import rag_task
@@ -121,8 +121,7 @@ def run(task: str, data: Data, output: Path, options: Mapping[str, Any], cluster
     asked_of_all = any(options.get(name) for name in ("questions", "questions_text"))
     columns = InputColumns(task, names, flat=flat, needed=template_names(options), asked_of_all=asked_of_all)
     name, adapter = named_model(model, loaded_with.get("adapter"), task)
-    if adapter is not None:
-        loaded_with["adapter"] = adapter
+    loaded_with["adapter"] = adapter or NO_ADAPTER  # workers look for none
     devices = sorted({loaded_with.get("device") or kind.its_device for kind in kinds})
     rows = _batches(source) if is_dataset else as_table(data, task, names)
     job = plan(task, rows, cluster.folder, options, model=name,

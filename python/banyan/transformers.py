@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ._engine import Engine
 from ._errors import Error
-from ._model import Model
+from ._model import NO_ADAPTER, Model
 from ._requests import Ask, Request, Segment
 
 
@@ -29,8 +29,8 @@ class BanyanForCausalLM:
 
     @classmethod
     def from_pretrained(cls, model: str | os.PathLike[str] | None = None, **options: Any) -> BanyanForCausalLM:
-        """`model` and `options` are those of `banyan.Model`."""
-        return cls(Model(model, **options))
+        """`model` and `options` are those of `banyan.Model`, but no adapter is added."""
+        return cls(Model(model, **{"adapter": NO_ADAPTER, **options}))
 
     def close(self) -> None:
         self._engine.close()

@@ -49,12 +49,13 @@ nb::dict SummaryOf(const std::string& model) {
   return fields;
 }
 
-// (model, adapter) of a task where nobody names one; an adapter of "" is none.
-std::pair<std::string, std::string> DefaultReaderOf(const std::string& task) {
+// (model, adapter) of a task, from what is named; "" is nobody's name, and no adapter.
+std::pair<std::string, std::string> ReaderOf(const std::string& task, const std::string& model,
+                                             const std::string& adapter) {
   const ReaderTask wanted = task == "extract" ? ReaderTask::kExtract
                             : task == "rag"   ? ReaderTask::kRag
                                               : ReaderTask::kAsk;
-  DefaultReader reader = DefaultReaderFor(wanted);
+  DefaultReader reader = ReaderFor(wanted, model, adapter);
   return {std::move(reader.model), std::move(reader.adapter)};
 }
 
@@ -62,7 +63,7 @@ std::pair<std::string, std::string> DefaultReaderOf(const std::string& task) {
 
 void AddModel(nb::module_& module) {
   module.def("default_model", [] { return DefaultModel(); });
-  module.def("default_reader", &DefaultReaderOf);
+  module.def("reader", &ReaderOf);
   module.def("ship_models_from", &ShipModelsFrom);
   module.def("path_of_adapter", [](const std::string& adapter) { return PathOfAdapter(adapter); });
   module.def("path_of_model", [](const std::string& model) { return PathOfModel(model); });

@@ -54,18 +54,18 @@ class Adapters(PackageTest):
                     engine.submit("The ferry", adapter="three")
 
     def test_without_a_model_the_command_lines_default_answers(self):
-        from banyan._model import default_reader
+        from banyan._model import named_model
         shipped = (banyan._native.path_of_model("banyan-reader-34m"), None)
         with mock.patch.dict(os.environ, BANYAN_CACHE=str(self.folder), BANYAN_MODEL=""):
-            self.assertEqual(default_reader("ask"), shipped)
+            self.assertEqual(named_model(None), shipped)
             (self.folder / "reader.txt").write_text("banyan decisions 1\tthe reader 1\nreader\tbetter\n")
-            self.assertEqual(default_reader("ask"), shipped)  # chosen, and not there
+            self.assertEqual(named_model(None), shipped)  # chosen, and not there
             (self.folder / "models" / "smollm2-135m-instruct").mkdir(parents=True)
             for task, adapter in (("ask", "smollm2-reader"), ("extract", "smollm2-extract"), ("rag", "smollm2-reader")):
-                model, folder = default_reader(task)
+                model, folder = named_model(None, task=task)
                 self.assertEqual((model, os.path.basename(folder)), ("smollm2-135m-instruct", adapter))
             with mock.patch.dict(os.environ, BANYAN_MODEL=self.model_path):
-                self.assertEqual(default_reader("ask"), (self.model_path, None))
+                self.assertEqual(named_model(None), (self.model_path, None))
 
 
 if __name__ == "__main__":

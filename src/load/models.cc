@@ -1,4 +1,4 @@
-// The models on this machine, what each is good for, and the default reader (program/models.h).
+// The models on this machine, and what each is good for (program/models.h).
 #include "program/models.h"
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 #include <system_error>
 
 #include "banyan/model.h"
-#include "base/decision_file.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -206,58 +205,6 @@ std::vector<KnownModel> ListModels() {
     }
   }
   return models;
-}
-
-// --- The default reader --------------------------------------------------------------------------
-
-namespace {
-
-constexpr const char* kBetterModel = "smollm2-135m-instruct";
-constexpr const char* kBetterAdapter = "smollm2-reader";
-constexpr const char* kChoiceKey = "reader";
-
-// The adapter with which the better model is better than the shipped one (docs/results.md).
-const char* BetterAdapterFor(ReaderTask task) {
-  return task == ReaderTask::kExtract ? "smollm2-extract" : kBetterAdapter;
-}
-
-DecisionFile ChoiceFile() {
-  const std::filesystem::path cache = CacheDirectory();
-  return cache.empty() ? DecisionFile() : DecisionFile(cache / "reader.txt", "the reader 1");
-}
-
-}  // namespace
-
-std::optional<ReaderOffer> BetterReader() {
-  if (!ShippedAdapter(kBetterAdapter)) return std::nullopt;
-  for (const FetchSource& source : kFetchSources) {
-    if (std::string_view(source.name) != kBetterModel) continue;
-    return ReaderOffer{source.name, kBetterAdapter, source.licence, source.sha256, source.bytes};
-  }
-  return std::nullopt;
-}
-
-ReaderChoice ChosenReader() {
-  const std::optional<std::string> kept = ChoiceFile().Find(kChoiceKey);
-  if (!kept) return ReaderChoice::kNone;
-  if (*kept != "better") return ReaderChoice::kShipped;
-  std::error_code none;
-  const bool here = std::filesystem::is_directory(ModelCacheDirectory() / kBetterModel, none);
-  return here ? ReaderChoice::kBetter : ReaderChoice::kNone;
-}
-
-void ChooseReader(ReaderChoice choice) {
-  ChoiceFile().Keep(kChoiceKey, choice == ReaderChoice::kBetter ? "better" : "shipped");
-}
-
-DefaultReader DefaultReaderFor(ReaderTask task) {
-  const char* named = std::getenv("BANYAN_MODEL");
-  const bool asked_for = named != nullptr && *named != '\0';
-  const bool better = !asked_for && ChosenReader() == ReaderChoice::kBetter;
-  if (better && ShippedAdapter(BetterAdapterFor(task))) {
-    return {kBetterModel, BetterAdapterFor(task)};
-  }
-  return {DefaultModel(), ""};
 }
 
 }  // namespace banyan

@@ -36,38 +36,92 @@ class Variable {
   std::optional<std::string> old_;
 };
 
-class BetterReaderTest : public ::testing::Test {
+class ReadersTest : public ::testing::Test {
  protected:
+  void Fetched(const std::string& model) const {
+    std::filesystem::create_directories(ModelCacheDirectory() / model);
+  }
+
   const testing_support::TempDirectory folder_;
   const Variable cache_{"BANYAN_CACHE", folder_.path().string()};
   const Variable named_{"BANYAN_MODEL", ""};
 };
 
-TEST_F(BetterReaderTest, DoesTheTasksThatItHasAnAdapterForOnceItWasChosen) {
+MATCHER_P2(Reads, model, adapter, "") { return arg.model == model && arg.adapter == adapter; }
+
+TEST_F(ReadersTest, WhatWasChosenDoesItsTasksOnceItIsThere) {
   const std::string shipped = DefaultModel();
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).model, shipped);
-  ChooseReader(ReaderChoice::kBetter);
-  // It was chosen, and is not there.
-  EXPECT_EQ(ChosenReader(), ReaderChoice::kNone);
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).model, shipped);
-  std::filesystem::create_directories(ModelCacheDirectory() / "smollm2-135m-instruct");
-  EXPECT_EQ(ChosenReader(), ReaderChoice::kBetter);
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).model, "smollm2-135m-instruct");
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).adapter, "smollm2-reader");
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kExtract).model, "smollm2-135m-instruct");
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kExtract).adapter, "smollm2-extract");
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kRag).model, "smollm2-135m-instruct");
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kRag).adapter, "smollm2-reader");
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk), Reads(shipped, ""));
+  ChooseReader("small");
+  EXPECT_EQ(ChosenReader(), "");  // chosen, and not there
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk), Reads(shipped, ""));
+  Fetched("smollm2-135m-instruct");
+  EXPECT_EQ(ChosenReader(), "small");
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk), Reads("smollm2-135m-instruct", "smollm2-reader"));
+  EXPECT_THAT(ReaderFor(ReaderTask::kExtract), Reads("smollm2-135m-instruct", "smollm2-extract"));
+  EXPECT_THAT(ReaderFor(ReaderTask::kRag), Reads("smollm2-135m-instruct", "smollm2-reader"));
+  ChooseReader("better");  // as it was kept before there were sizes
+  EXPECT_EQ(ChosenReader(), "small");
+  Fetched("qwen2.5-coder-1.5b-instruct");
+  ChooseReader("large");
+  for (const ReaderTask task : {ReaderTask::kAsk, ReaderTask::kExtract, ReaderTask::kRag}) {
+    EXPECT_THAT(ReaderFor(task), Reads("qwen2.5-coder-1.5b-instruct", "qwen2.5-coder-1.5b-reader"));
+  }
   {
     const Variable other("BANYAN_MODEL", shipped);
-    EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).model, shipped);
-    EXPECT_EQ(DefaultReaderFor(ReaderTask::kAsk).adapter, "");
+    EXPECT_THAT(ReaderFor(ReaderTask::kAsk), Reads(shipped, ""));
   }
-  ChooseReader(ReaderChoice::kShipped);
-  EXPECT_EQ(DefaultReaderFor(ReaderTask::kExtract).model, shipped);
+  ChooseReader("shipped");
+  EXPECT_THAT(ReaderFor(ReaderTask::kExtract), Reads(shipped, ""));
 }
 
-TEST_F(BetterReaderTest, AFetchSaysHowManyBytesAreThere) {
+TEST_F(ReadersTest, AModelThatIsNamedHasTheAdapterThatShipsForIt) {
+  const std::string model = "smollm2-135m-instruct";
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk, model), Reads(model, "smollm2-reader"));
+  EXPECT_THAT(ReaderFor(ReaderTask::kExtract, model), Reads(model, "smollm2-extract"));
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk, model, "none"), Reads(model, ""));
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk, model, "mine"), Reads(model, "mine"));
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk, "other"), Reads("other", ""));
+  // By the path of its folder, or of its weights.
+  Fetched(model);
+  const std::string path = (ModelCacheDirectory() / model).string();
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk, path), Reads(path, "smollm2-reader"));
+  const std::string file = path + "/weights.gguf";
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk, file), Reads(file, "smollm2-reader"));
+}
+
+TEST_F(ReadersTest, AnAdapterThatIsNamedAloneBringsItsModel) {
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk, "", "smollm2-extract"),
+              Reads("smollm2-135m-instruct", "smollm2-extract"));
+  EXPECT_THAT(ReaderFor(ReaderTask::kAsk, "", "of-nobody"), Reads(DefaultModel(), "of-nobody"));
+}
+
+TEST_F(ReadersTest, OffersAreALadder) {
+  const std::vector<ReaderOffer> offers = ReaderOffers();
+  ASSERT_EQ(offers.size(), 3u);
+  EXPECT_EQ(offers[0].size, "small");
+  EXPECT_EQ(offers[2].size, "large");
+  for (size_t i = 0; i < offers.size(); ++i) {
+    EXPECT_EQ(offers[i].adapters.size(), 3u) << offers[i].size;
+    EXPECT_GT(offers[i].questions, 0) << offers[i].size;
+    if (i > 0) {
+      EXPECT_GT(offers[i].download, offers[i - 1].download);
+      EXPECT_GT(offers[i].memory, offers[i - 1].memory);
+      EXPECT_GE(offers[i].right, offers[i - 1].right);
+    }
+  }
+  EXPECT_LT(ShippedReader().right, offers[0].right);
+}
+
+TEST(ShareInterval, IsWilsons) {
+  const auto [least, most] = ShareInterval(84, 100);
+  EXPECT_NEAR(least, 0.7558, 1e-4);
+  EXPECT_NEAR(most, 0.8990, 1e-4);
+  EXPECT_DOUBLE_EQ(ShareInterval(10, 10).second, 1.0);
+  EXPECT_DOUBLE_EQ(ShareInterval(0, 10).first, 0.0);
+}
+
+TEST_F(ReadersTest, AFetchSaysHowManyBytesAreThere) {
   // Stands for pip: writes 3 MB where pip would, waits to be seen, and fails.
   const std::filesystem::path python = folder_.path() / "python3";
   std::ofstream(python) << "#!/bin/sh\nmkdir \"$TMPDIR/pip-unpack\"\n"

@@ -104,8 +104,8 @@ with tempfile.TemporaryDirectory() as temporary:
     check(lines[0].split() == ["NAME", "WHERE", "SIZE", "FAMILY", "LICENCE", "RUNS", "WITH"], "the table's head")
     check("19.4 MB" in lines[1] and lines[1].endswith("banyan ask"), f"the first row: {lines[1]}")
     check(any(line.startswith("org/state-space cannot run: ") for line in lines), "why it cannot run")
-    check("banyan model get NAME" in text and f"Without -m: {empty[0]['path']}" in text, "what to do next")
-    check("Without -m: org/gguf" in run("list", BANYAN_MODEL="org/gguf").stdout, "BANYAN_MODEL in the list")
+    check("banyan model get NAME" in text and f"Without -m, ask uses {empty[0]['path']}" in text, "what to do next")
+    check("Without -m, ask uses org/gguf" in run("list", BANYAN_MODEL="org/gguf").stdout, "BANYAN_MODEL in the list")
     listed = run("list", "--names").stdout.split()
     check(listed == ["banyan-reader-34m", "mine", "org/decoder", "org/gguf"], f"names: {listed}")
 

@@ -147,6 +147,7 @@ int RunAskCommand(AskCommand& command) {
   JobReceipt receipt = RunAsk(model, command.run.engine, command.ask, command.job);
   receipt.load_seconds = load_seconds;
   receipt.model = command.run.load.model;
+  receipt.adapter = command.run.load.adapter;
   return session.Finish(receipt);
 }
 

@@ -177,7 +177,7 @@ void AskCommand::ResolveMode() {
 
 void AskCommand::Resolve() {
   const bool to_read = job.output == "-" && job.output_format.empty() && !show_prompt && !dry_run;
-  ChooseDefaultReader(run, ReaderTask::kAsk, to_read && !quiet);
+  ChooseReader(run, ReaderTask::kAsk, to_read && !quiet);
   run.Resolve();
   if (job.output_format == "text") {
     if (job.output != "-") {

@@ -209,7 +209,7 @@ void ExtractCommand::CheckProposal() const {
 }
 
 void ExtractCommand::Resolve() {
-  if (!propose) ChooseDefaultReader(run, ReaderTask::kExtract, /*may_ask=*/false);
+  ChooseReader(run, ReaderTask::kExtract, /*may_ask=*/false);
   run.Resolve();
   if (job.inputs.empty()) throw Error(ErrorKind::kUsage, "extract: expected an input file, or -");
   input.Resolve({"id", "text", "category", "documents"}, job);
@@ -265,6 +265,7 @@ int RunExtractCommand(ExtractCommand& command) {
   JobReceipt receipt = RunExtract(model, command.run.engine, command.extract, command.job);
   receipt.load_seconds = load_seconds;
   receipt.model = command.run.load.model;
+  receipt.adapter = command.run.load.adapter;
   if (!command.report.empty() && receipt.MayWrite(command.report)) {
     WriteExtractReport(command.job, command.report);
   }

@@ -68,8 +68,9 @@ void RunOptions::AddLoadingTo(CLI::App& command, const std::string& default_prec
   TableOptions().AddTo(command, Bind(load), {"Loading"}, group);
   CLI::Option* model = command.get_option("--model")->group("Options");
   if (model_by_default) {
-    model->description(fmt::format("{} (default: $BANYAN_MODEL, else the shipped {})",
-                                   model->get_description(), kShippedModel));
+    model->description(fmt::format(
+        "{} (default: $BANYAN_MODEL, else what 'banyan model better' chose, else the shipped {})",
+        model->get_description(), kShippedModel));
   }
 }
 
@@ -90,6 +91,7 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision,
 }
 
 void RunOptions::Resolve() {
+  if (load.adapter == kNoAdapter) load.adapter.clear();
   if (model_by_default && load.model.empty()) load.model = DefaultModel();
   if (!load.model.empty()) FindingModel(load.model, [&] { return PathOfModel(load.model); });
 }

@@ -75,7 +75,7 @@ void KvAddCommand::Resolve() {
   add.for_rag = NamedValue<bool>(prompts, "--for", {{"ask", false}, {"rag", true}});
   // The default model, which will read them.
   const ReaderTask reader = add.for_rag ? ReaderTask::kRag : ReaderTask::kAsk;
-  ChooseDefaultReader(run, reader, /*may_ask=*/false);
+  ChooseReader(run, reader, /*may_ask=*/false);
   run.Resolve();
   if (!index.empty() && !add.for_rag) {
     throw Error(ErrorKind::kUsage, "--index: its passages are for rag (--for rag)");

@@ -78,6 +78,23 @@ void PrintJson(const std::vector<KnownModel>& models) {
   Print(list.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
+// What answers without -m: a line, or one for each adapter.
+std::string DefaultsText() {
+  std::string text;
+  try {
+    for (const auto& [name, task] :
+         {std::pair("ask", ReaderTask::kAsk), std::pair("extract", ReaderTask::kExtract),
+          std::pair("rag", ReaderTask::kRag)}) {
+      const DefaultReader reader = ReaderFor(task);
+      const std::string with = reader.adapter.empty() ? "" : " with " + reader.adapter;
+      text += fmt::format("Without -m, {} uses {}{}\n", name, reader.model, with);
+    }
+  } catch (const Error& e) {
+    return fmt::format("Without -m: {}\n", e.what());
+  }
+  return text;
+}
+
 void PrintTable(const std::vector<KnownModel>& models) {
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "WHERE", "SIZE", "FAMILY", "LICENCE", "RUNS WITH"}};
@@ -104,11 +121,7 @@ void PrintTable(const std::vector<KnownModel>& models) {
       models, [](const KnownModel& model) { return model.place == ModelPlace::kFetchable; });
   text += '\n';
   if (fetchable) text += "Fetch one: banyan model get NAME\n";
-  try {
-    text += fmt::format("Without -m: {}\n", DefaultModel());
-  } catch (const Error& e) {
-    text += fmt::format("Without -m: {}\n", e.what());
-  }
+  text += DefaultsText();
   Print(text);
 }
 
@@ -231,12 +244,15 @@ Command AddModel(CLI::App& app) {
       ->type_name(fmt::format("{}", fmt::join(FetchableModels(), "|")))
       ->required();
   CLI::App* better = command->add_subcommand(
-      "better", "Fetch the better reader (SmolLM2-135M with smollm2-reader) and let 'ask' use it");
-  auto offer = std::make_shared<bool>(false), shipped = std::make_shared<bool>(false);
-  better->add_flag("--offer", *offer, "Ask first, on a terminal, and only once");
-  better->add_flag("--shipped", *shipped, "Go back to the shipped model");
+      "better", "Show better readers, fetch one, and let ask, extract, rag and serve use it");
+  auto wish = std::make_shared<BetterOptions>();
+  better
+      ->add_option("--size", wish->size, "Which one (default: asked for on a terminal, else small)")
+      ->type_name("small|medium|large");
+  better->add_flag("--offer", wish->offer, "Ask first, on a terminal, and only once");
+  better->add_flag("--shipped", wish->shipped, "Go back to the shipped model");
   return [=] {
-    if (better->parsed()) return ModelBetter(*offer, *shipped);
+    if (better->parsed()) return ModelBetter(*wish);
     if (list->parsed()) return PrintModels(*listing);
     if (path->parsed()) return Path(*found);
     if (info->parsed()) return Info(*examined);

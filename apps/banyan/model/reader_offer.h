@@ -10,22 +10,24 @@
 
 namespace banyan::app {
 
-// Sets the model and the adapter that do `task` where the command line names none
-// (DefaultReaderFor). With `may_ask`, on a terminal, the better reader is offered first, once.
-void ChooseDefaultReader(RunOptions& run, ReaderTask task, bool may_ask);
+// Sets the model and the adapter that do `task` (ReaderFor), from what the command line names. With
+// `may_ask`, on a terminal, a better reader is offered first, once.
+void ChooseReader(RunOptions& run, ReaderTask task, bool may_ask);
 
 // The same for a server, which does all tasks: adapters are kept apart. Returns the adapter of each
 // task ("ask", "extract", "rag") that has one.
-std::map<std::string, std::string> ChooseDefaultReaders(RunOptions& run);
+std::map<std::string, std::string> ChooseReaders(RunOptions& run);
 
 // FetchModel with messages and a progress bar on stderr.
 std::string FetchForPerson(const std::string& model);
 
-// Fetches it and makes it the default. False, with a message, when it cannot be fetched.
-bool GetBetterReader();
+struct BetterOptions {
+  bool offer = false;    // ask first, once and only on a terminal
+  bool shipped = false;  // go back to the shipped model
+  std::string size;      // empty: the person chooses, or else the smallest
+};
 
-// `banyan model better`: gets it; with `offer` asks first, once and only on a terminal; with
-// `shipped` goes back to the shipped model.
-int ModelBetter(bool offer, bool shipped);
+// `banyan model better`: shows the readers that there are, fetches one and makes it the default.
+int ModelBetter(const BetterOptions& options);
 
 }  // namespace banyan::app

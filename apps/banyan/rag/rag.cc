@@ -302,6 +302,7 @@ int RunRagCommand(RagCommand& command) {
   JobReceipt receipt = RunRag(model, command.run.engine, command.rag, command.job);
   receipt.load_seconds = load_seconds;
   receipt.model = command.run.load.model;
+  receipt.adapter = command.run.load.adapter;
   if (!command.trace_page.empty() && receipt.MayWrite(command.trace_page)) {
     WritePage(command, FirstRows(command.job.output));
   }

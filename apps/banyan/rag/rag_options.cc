@@ -118,7 +118,7 @@ void RagCommand::Resolve() {
   if (job.inputs.empty()) {
     throw Error(ErrorKind::kUsage, "rag: expected a question, or files with questions");
   }
-  ChooseDefaultReader(run, ReaderTask::kRag, /*may_ask=*/false);
+  ChooseReader(run, ReaderTask::kRag, /*may_ask=*/false);
   run.Resolve();
   table.ReadFiles([this](const std::string& option, const std::string& path) {
     job.other_files.emplace_back(option, path);

@@ -165,7 +165,7 @@ void ServeCommand::AddTo(CLI::App& command) {
 }
 
 void ServeCommand::Resolve() {
-  serve.task_adapters = ChooseDefaultReaders(run);
+  serve.task_adapters = ChooseReaders(run);
   run.Resolve();
   serve.max_body = ParseBytes(max_body, "--max-body");
   serve.max_files = ParseBytes(max_files, "--max-files");

@@ -208,6 +208,7 @@ std::string JobReceipt::ToJson() const {
   json["steps_apart"] = engine.steps_apart;
   json["streams"] = engine.streams;
   json["model"] = model;
+  if (!adapter.empty()) json["adapter"] = adapter;
   json["fingerprint"] = fingerprint;
   json["backend"] = backend;
   json["precision"] = precision;

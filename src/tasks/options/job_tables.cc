@@ -178,7 +178,9 @@ LoadRow AdapterRow() {
              },
              [](const LoadOptions&) -> std::optional<OptionData> { return std::nullopt; },
              "Directory of a LoRA adapter (PEFT), or the name of a shipped one; it is merged into "
-             "the weights. NAME=DIR keeps it apart for requests that name it, and may be repeated")
+             "the weights. NAME=DIR keeps it apart for requests that name it, and may be repeated. "
+             "Without it, the adapter that ships for the model and the task; none: the model as it "
+             "is")
       .Placeholder("[NAME=]DIR")
       .Interfaces(kOwnMachine);
 }
