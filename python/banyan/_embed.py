@@ -7,10 +7,7 @@ import json
 import os
 import tempfile
 from types import TracebackType
-from typing import Any, Iterator, Mapping, NoReturn, Sequence, Union
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, NoReturn, Sequence, Union
 
 from . import _native, _storage
 from ._errors import Error
@@ -24,6 +21,10 @@ from ._rows import write_parquet
 from ._schema import Results
 from ._tables import Data, as_paths, as_table, is_parquet, is_series
 from ._values import PROBLEM, json_line
+
+if TYPE_CHECKING:  # numpy is half of what importing would take
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclasses.dataclass
@@ -145,6 +146,8 @@ def _embed_texts(encoder: Encoder, texts: list[Text], options: dict[str, Any]) -
     found = encoder.embed([text for text in texts if isinstance(text, str)], **options)
     if len(places) == len(texts):
         return found
+    import numpy as np
+
     dense = np.zeros((len(texts), encoder.dimensions), dtype=np.float32)
     dense[places] = found.dense
     everywhere = Embeddings(dense, [False] * len(texts), [one if isinstance(one, Error) else None for one in texts],
@@ -202,6 +205,8 @@ def _write(embeddings: Embeddings, target: str) -> None:
     elif is_parquet(target):
         write_parquet(Results("embed", embeddings.rows()), target)
     elif target.endswith(".npy"):
+        import numpy as np
+
         np.save(target, embeddings.dense)
     else:
         with open(target, "wb") as file:

@@ -7,15 +7,16 @@ import json
 import queue
 import threading
 import time
-from typing import Any, AsyncIterator, Generator, Iterator, Mapping, Sequence, Union
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, AsyncIterator, Generator, Iterator, Mapping, Sequence, Union
 
 from . import _native
 from ._control import Timeout
 from ._errors import Error
 from ._model import Model
+
+if TYPE_CHECKING:  # numpy is half of what importing would take
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclasses.dataclass

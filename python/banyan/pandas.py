@@ -33,7 +33,7 @@ def _column(frame: Any, name: str) -> Any:
 class BanyanFrame:
     """`frame.banyan`. The result has the frame's index."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: pandas.DataFrame) -> None:
         self._frame = frame
 
     def ask(
@@ -44,7 +44,7 @@ class BanyanFrame:
         model: Model | Path | None = None,
         errors: bool = False,
         **options: Any,
-    ) -> Any:
+    ) -> pandas.DataFrame:
         """The frame with an answer for every row: a column ``answer``, or one for every name of a dict of questions.
         A cell without a text has none; `options` are those of `banyan.ask`.
 
@@ -62,10 +62,12 @@ class BanyanFrame:
 class BanyanSeries:
     """`frame["page"].banyan`: of the column's texts."""
 
-    def __init__(self, series: Any) -> None:
+    def __init__(self, series: pandas.Series) -> None:
         self._series = series
 
-    def ask(self, question: str, *, model: Model | Path | None = None, errors: bool = False, **options: Any) -> Any:
+    def ask(
+        self, question: str, *, model: Model | Path | None = None, errors: bool = False, **options: Any
+    ) -> pandas.Series | pandas.DataFrame:
         """An answer for every text, with the series' index; with `errors` a frame of ``answer`` and ``answer_error``.
 
         >>> import pandas, banyan.pandas
@@ -85,7 +87,7 @@ class BanyanSeries:
         model: Model | Path | None = None,
         errors: bool = False,
         **options: Any,
-    ) -> Any:
+    ) -> pandas.DataFrame:
         """The label that fits best, with its probability: a frame of two columns, and with `errors` of ``label_error``.
 
         >>> import pandas, banyan.pandas
@@ -100,8 +102,6 @@ class BanyanSeries:
             index=self._series.index,
             columns=["label", "probability"],
         )
-        return (
-            found.assign(**{REASON.format("label"): pandas.Series(reasons, index=found.index, dtype=object)})
-            if errors
-            else found
-        )
+        if errors:
+            found[REASON.format("label")] = pandas.Series(reasons, index=found.index, dtype=object)
+        return found

@@ -11,7 +11,7 @@ of an expression as a struct of ``answer`` and ``error``.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Generic, Mapping, Sequence, TypeVar
 
 import polars
 
@@ -25,10 +25,13 @@ from ._options import Path
 _CHOICE = {"label": polars.String, "probability": polars.Float64}
 
 
-class _Columns:
+_Frame = TypeVar("_Frame", polars.DataFrame, polars.LazyFrame)
+
+
+class _Columns(Generic[_Frame]):
     """What frames and lazy frames have alike. New columns stand behind the others, in the order of the rows."""
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: _Frame) -> None:
         self._frame = frame
 
     def ask(
@@ -39,7 +42,7 @@ class _Columns:
         model: Model | Path | None = None,
         errors: bool = False,
         **options: Any,
-    ) -> Any:
+    ) -> _Frame:
         """The frame with an answer for every row: a column ``answer``, or one for every name of a dict of questions.
 
         >>> import polars, banyan.polars
@@ -51,7 +54,9 @@ class _Columns:
         if text not in there:
             raise Error(f"text: expected one column '{text}', found none")
         named = result_names(questions, there, errors)
-        results = [name for one in named for name in (one, *([REASON.format(one)] if errors else []))]
+        results: list[str] = []
+        for name in named:
+            results += [name, REASON.format(name)] if errors else [name]
         schema = {name: polars.String for name in results}
         columns = polars.struct([polars.col(text)]).map_batches(
             lambda batch: polars.DataFrame(
@@ -68,12 +73,12 @@ class _Columns:
 
 
 @polars.api.register_dataframe_namespace("banyan")
-class BanyanFrame(_Columns):
+class BanyanFrame(_Columns[polars.DataFrame]):
     """`frame.banyan`."""
 
 
 @polars.api.register_lazyframe_namespace("banyan")
-class BanyanLazyFrame(_Columns):
+class BanyanLazyFrame(_Columns[polars.LazyFrame]):
     """`frame.lazy().banyan`: answered when it is collected."""
 
 

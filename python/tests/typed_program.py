@@ -2,9 +2,11 @@
 import asyncio
 
 import numpy as np
+import polars
 from typing_extensions import assert_type
 
 import banyan
+import banyan.polars
 
 model = banyan.Model("banyan-reader-34m", threads=2)
 rows: banyan.Rows = banyan.ask([{"context": "a"}], ["b?", {"question": "c?", "choices": ["d"]}], model=model)
@@ -25,6 +27,11 @@ assert_type(banyan.stream.extract([{"text": "a"}], {}, model=model), banyan.stre
 assert_type(banyan.stream.rag([{"question": "a?"}], top=3), banyan.stream.RowStream)
 for row in banyan.stream.ask([{"context": "a"}], "b?"):
     asked: object = row["answer"]
+
+pages = polars.DataFrame({"page": ["a"]})
+assert_type(banyan.polars.BanyanFrame(pages).ask("b?", text="page", errors=True), polars.DataFrame)
+assert_type(banyan.polars.BanyanLazyFrame(pages.lazy()).ask({"who": "b?"}, text="page"), polars.LazyFrame)
+assert_type(banyan.polars.BanyanExpr(polars.col("page")).ask_choice("b?", ["c", "d"]), polars.Expr)
 
 
 async def jobs() -> None:
