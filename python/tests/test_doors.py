@@ -37,10 +37,16 @@ def descriptors_of(path) -> int:
     return found
 
 
+def default_of(models):
+    """The library's resolver, with other defaults: task → model and adapter."""
+    found = banyan._native.reader
+    return lambda task, model, adapter: found(task, model, adapter) if model or adapter else models[task]
+
+
 class DefaultModel(PackageTest):
     def defaults(self):
         of_task = {"ask": (self.model_path, ""), "extract": (tiny_model(2048), ""), "rag": (tiny_model(512), "")}
-        return mock.patch("banyan._native.default_reader", of_task.__getitem__)
+        return mock.patch("banyan._native.reader", default_of(of_task))
 
     def test_jobs_and_models(self):
         boat = [{"text": "Anna steers.", "question": "Who?"}]
@@ -69,7 +75,7 @@ class DefaultModel(PackageTest):
 
     def test_the_package_says_only_where_its_models_are(self):
         for name in ("ask", "extract", "rag"):
-            model, adapter = banyan._native.default_reader(name)
+            model, adapter = banyan._native.reader(name, "", "")
             self.assertTrue(os.path.exists(banyan._native.path_of_model(model)), (model, adapter))
         sources = "".join(path.read_text() for path in (ROOT / "python" / "banyan").glob("*.py"))
         self.assertNotIn("BANYAN_MODEL\"", sources)  # who decides is the library
@@ -82,7 +88,7 @@ class Once(PackageTest):
         os.symlink(self.model_path, link)
         rows = [{"context": "Anna steers.", "question": "Who?"}]
         with mock.patch.object(_shared, "_load", side_effect=banyan.Model) as loaded, \
-                mock.patch("banyan._native.default_reader", return_value=(self.model_path, "")):
+                mock.patch("banyan._native.reader", default_of({"ask": (self.model_path, "")})):
             answers = [_once(rows, name) for name in (self.model_path, pathlib.Path(self.model_path), link, None)]
         self.assertEqual(len({json.dumps(answer) for answer in answers}), 1)
         self.assertEqual(loaded.call_count, 1)

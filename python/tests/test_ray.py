@@ -18,6 +18,7 @@ import banyan
 import banyan.ray
 from support import PackageTest, documents
 import test_random_tables
+from test_doors import default_of
 
 PROGRAM = textwrap.dedent("""
     import sys, ray, banyan.ray
@@ -97,7 +98,7 @@ class Jobs(PackageTest):
     def test_without_a_model_the_librarys_default_answers(self):
         rows = documents(3, 1)
         wanted = banyan.ask(rows, model=self.model, max_new=3).lines
-        with mock.patch("banyan._native.default_reader", return_value=(self.model_path, "")):
+        with mock.patch("banyan._native.reader", default_of({"ask": (self.model_path, "")})):
             banyan.ray.ask(rows, self.path("out.jsonl"), folder=self.path("job"), workers=1, max_new=3, engine={"kv_memory": "64M"})
             found = banyan.ray.ask_dataset(ray.data.from_items(rows), max_new=3, engine={"kv_memory": "64M"}).take_all()
         self.assertEqual((self.folder / "out.jsonl").read_bytes().splitlines(), wanted)
