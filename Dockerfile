@@ -12,7 +12,7 @@ RUN make deb && mkdir /package && cp build/release/banyan_*.deb /package/banyan.
 FROM debian:12-slim
 COPY --from=build /package/banyan.deb /tmp/banyan.deb
 RUN apt-get update -qq \
- && apt-get install -y -qq --no-install-recommends /tmp/banyan.deb poppler-utils \
+ && apt-get install -y -qq --no-install-recommends /tmp/banyan.deb libcurl4 ca-certificates poppler-utils \
  && rm -rf /var/lib/apt/lists/* /tmp/banyan.deb \
  && useradd --create-home --uid 1000 banyan
 USER banyan

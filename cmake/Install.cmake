@@ -30,7 +30,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/banyanConfigVersion.cmake
 install(FILES ${CMAKE_BINARY_DIR}/banyanConfig.cmake ${CMAKE_BINARY_DIR}/banyanConfigVersion.cmake
         DESTINATION ${package_dir} COMPONENT development)
 
-# src/formats/locate.cc looks for the model there.
+# src/hub/locate.cc looks for the model there.
 set(programs banyan)
 if(TARGET banyan_bench)
   list(APPEND programs banyan_bench)

@@ -6,7 +6,8 @@ set -euo pipefail
 tree=$1
 libraries=$tree/lib/banyan
 mkdir -p "$libraries"
-"$(dirname "$0")/library_licences.sh" "$tree/share/doc/banyan/licences" "$tree"/bin/* | while read -r name path package version; do
+# libcurl is opened by the first download. It must find the libssl that fits the libcrypto of this bundle.
+OPENED=libcurl4 "$(dirname "$0")/library_licences.sh" "$tree/share/doc/banyan/licences" "$tree"/bin/* | while read -r name path package version; do
   cp "$path" "$libraries/$name"
   chmod 644 "$libraries/$name"
   echo "$name $package $version"

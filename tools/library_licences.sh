@@ -3,12 +3,20 @@
 # not have. Copies the copyright file of each one's Debian package into FOLDER; prints "library path package version".
 # The system keeps what every Linux has and what must fit to its loader: the C library, and the C++ and compiler
 # libraries, which are backward compatible; NVIDIA's come with its driver and toolkit. REQUIRES: dpkg (each library is of a Debian package).
+#   OPENED="libcurl4 …"   packages of libraries that the programs open when they run: these count, too
 set -euo pipefail
 folder=$1
 shift
 mkdir -p "$folder"
-of_system='^(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux.*|libcuda.*|libcublas.*)\.so'
-ldd "$@" | awk '/=> \//{print $1, $3}' | sort -u | while read -r name path; do
+of_system='^(libc|libm|libresolv|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux.*|libcuda.*|libcublas.*)\.so'
+opened=()
+for package in ${OPENED:-}; do
+  while read -r path; do opened+=("$path"); done < <(dpkg-query --listfiles "$package" | grep -E '/lib[^/]+\.so\.[0-9]+$')
+done
+{
+  ldd "$@" "${opened[@]}"
+  for path in "${opened[@]}"; do echo "${path##*/} => $path"; done
+} | awk '/=> \//{print $1, $3}' | sort -u | while read -r name path; do
   [[ $name =~ $of_system ]] && continue
   real=$(readlink -f "$path")
   # Debian 12 has /lib as a link to /usr/lib, and packages know either name.

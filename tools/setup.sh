@@ -11,6 +11,7 @@ packages=(
   libboost-dev                                      # the HTTP server
   libxml2-dev poppler-utils libedit-dev             # HTML and PDF documents, the prompt of ask
   libsqlite3-dev                                    # the index of KV on disk
+  libcurl4-openssl-dev ca-certificates              # models of the Hugging Face hub by name
   libfaiss-dev                                      # approximate search of vectors
   libgtest-dev libgmock-dev python3 python3-venv python3-numpy python3-jsonschema clang-format  # tests
   "$@"

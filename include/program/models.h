@@ -34,7 +34,15 @@ std::string PathOfModel(const std::string& model);
 // `adapter` itself.
 std::string PathOfAdapter(const std::string& adapter);
 
-enum class ModelPlace { kShipped, kFetched, kHuggingFaceCache, kFetchable };
+enum class ModelPlace {
+  kShipped,
+  kFetched,
+  kHuggingFaceCache,
+  kOllama,
+  kLmStudio,
+  kLlamaCpp,
+  kFetchable
+};
 enum class ModelUse { kNone, kAsk, kEmbed, kRerank };
 
 struct KnownModel {
@@ -52,9 +60,9 @@ struct KnownModel {
 // Throws kNotFound as Model::Load does when there is none.
 KnownModel ExamineModel(const std::string& model);
 
-// The shipped model, those in the model cache and in the local Hugging Face cache, and those that
-// FetchModel can get. Reads headers, configurations and tokenizers, no weights; what cannot be read
-// is listed with the reason.
+// The shipped model, those in the model cache, in the local Hugging Face cache and in the stores of
+// Ollama, LM Studio and llama.cpp, and those that FetchModel can get. Reads headers, configurations
+// and tokenizers, no weights; what cannot be read is listed with the reason.
 std::vector<KnownModel> ListModels();
 
 enum class ReaderTask { kAsk, kExtract, kRag };

@@ -15,7 +15,7 @@ from ._digest import file_digest, model_digests, write_file
 from ._index import Index
 from ._errors import Error, told
 from ._job_folder import JobFolder
-from ._model import NO_ADAPTER, Model
+from ._model import NO_ADAPTER, Model, bring
 from ._rag import rag_models
 from ._plan import Cost, plan_blocks
 from ._outputs import check_output
@@ -90,6 +90,7 @@ class BlockWorker:
 
 def _token_counter(path: str) -> Callable[[str], int] | None:
     """Counts the tokens of texts without loading the weights."""
+    bring(path)
     tokenizer = _native.Tokenizer(_native.path_of_model(path))
     return lambda text: len(tokenizer.encode(text, False, False))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Mapping, NoReturn, Sequence, Un
 
 from . import _native, _storage
 from ._errors import Error
+from ._model import bring
 from ._names import canonical_fields
 from ._reads import input_files
 from ._records import read_rows
@@ -64,6 +65,7 @@ class Encoder:
                  threads: int = 0) -> None:
         self.path = os.fspath(model)
         self.precision: str = precision
+        bring(self.path)
         self._native = _native.Encoder({"model": self.path, "device": device, "precision": precision,
                                         "threads": threads})
 

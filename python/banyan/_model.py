@@ -39,6 +39,14 @@ def named_model(model: str | os.PathLike[str] | None, adapter: str | os.PathLike
     return name, merged or None
 
 
+def bring(model: str, adapters: Iterable[str] = (), look: Callable[[], object] | None = None) -> None:
+    """Fetches what the Hugging Face hub has under these names and this machine does not; nothing for others."""
+    say = logging.getLogger("banyan").info
+    _native.bring_model(model, False, say, look)
+    for adapter in adapters:
+        _native.bring_model(adapter, True, say, look)
+
+
 class Model:
     """A model ready to compute.
 
@@ -46,7 +54,8 @@ class Model:
     ...     banyan.ask([{"context": "Anna steers the ferry."}], "Who steers the ferry?", model=reader)[0]["answer"]
     'Anna'
 
-    `model` is a GGUF file, a Hugging Face directory or a name that ``banyan model list`` shows; None is what `ask`
+    `model` is a GGUF file, a Hugging Face directory, a name that ``banyan model list`` shows, or one of the hub
+    (``OWNER/NAME``, ``OWNER/NAME:Q4_K_M``), which is fetched once; None is what `ask`
     takes then: ``$BANYAN_MODEL``, the reader that ``banyan model better`` chose, or the one of the package. The other parameters are the options of the
     command line with the same names; `keep_weights` is ``auto``, ``converted`` or ``compact``. `adapter` is merged into
     the weights; `adapters` are kept apart, by name: a row's field ``adapter`` and `Engine.submit` choose one. `look` is
@@ -64,10 +73,11 @@ class Model:
                  look: Callable[[], object] | None = None) -> None:
         self.path, merged = named_model(model, adapter)
         self.threads = threads  #: as asked for; 0: as many as the process may use
+        apart = {name: os.fspath(folder) for name, folder in (adapters or {}).items()}
+        bring(self.path, [*([] if merged is None else [merged]), *apart.values()], look)
         self._native = _native.Model({
             "model": self.path, "device": device, "precision": precision, "kv_type": kv_type,
-            "threads": threads, "adapter": merged,
-            "adapters": {name: os.fspath(folder) for name, folder in (adapters or {}).items()}, "fast": fast,
+            "threads": threads, "adapter": merged, "adapters": apart, "fast": fast,
             "keep_weights": keep_weights, "yarn_factor": yarn_factor}, look)
 
     def close(self) -> None:

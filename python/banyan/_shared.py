@@ -9,7 +9,7 @@ import threading
 from typing import Callable, Iterator
 
 from . import _native
-from ._model import NO_ADAPTER, Model, named_model
+from ._model import NO_ADAPTER, Model, bring, named_model
 from ._options import Path
 
 _MOST_IDLE = 3  #: models that are kept though nobody uses them; the one used last stays longest
@@ -54,6 +54,7 @@ class SharedModels:
             yield model
             return
         path, adapter = named_model(model, task=task)
+        bring(path, [] if adapter is None else [adapter], look)
         key = self._key(path, adapter)
         if key in self.held():  # a job's own callback or input asks: it would wait for itself
             with Model(path, adapter=adapter or NO_ADAPTER, look=look) as own:

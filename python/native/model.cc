@@ -5,6 +5,7 @@
 
 #include "bound.h"
 #include "options.h"
+#include "program/hub.h"
 #include "program/models.h"
 
 namespace banyan::python {
@@ -17,6 +18,19 @@ std::shared_ptr<Model> LoadInterruptibly(const nb::dict& values, nb::object look
   options.progress = [&](std::int64_t, std::int64_t) { interruption.Check(); };
   const nb::gil_scoped_release unlocked;
   return Model::Load(options);
+}
+
+// Fetches from the hub what this machine does not have; ended as loading is.
+void BringInterruptibly(const std::string& name, bool adapter, const nb::object& say,
+                        nb::object look) {
+  Interruption interruption(std::move(look));
+  const nb::gil_scoped_release unlocked;
+  const auto tell = [&](const std::string& text) {
+    const nb::gil_scoped_acquire gil;
+    say(text);
+  };
+  const auto check = [&](std::int64_t, std::int64_t) { interruption.Check(); };
+  adapter ? BringAdapter(name, tell, check) : BringModel(name, tell, check);
 }
 
 // The text side of a model alone.
@@ -81,6 +95,7 @@ void AddModel(nb::module_& module) {
       say(text);
     });
   });
+  module.def("bring_model", &BringInterruptibly, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   nb::class_<BoundText>(module, "Tokenizer")
       .def("__init__",
            [](BoundText* self, const std::string& path) {

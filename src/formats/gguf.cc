@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/error.h"
 #include "formats/byte_reader.h"
+#include "formats/file_headers.h"
 
 namespace banyan {
 namespace {
@@ -99,6 +101,32 @@ TensorEntry ReadTensorEntry(ByteReader& reader, const std::string& path) {
   return entry;
 }
 
+// Reads metadata and tensor list.
+std::vector<TensorEntry> ReadHeader(ByteReader& reader, std::span<const std::byte> bytes,
+                                    GgufMetadata& metadata) {
+  const std::string& path = metadata.path();
+  if (const auto magic = reader.Read<std::uint32_t>("the magic number"); magic != kMagic) {
+    Throw(ErrorKind::kFormat, "{}: not a GGUF file: expected it to start with 'GGUF'", path);
+  }
+  const auto version = reader.Read<std::uint32_t>("the version");
+  if (version != 2 && version != 3) {
+    const bool swapped = version == 0x02000000u || version == 0x03000000u;
+    Throw(ErrorKind::kUnsupported, "{}: expected GGUF version 2 or 3, found {}", path,
+          swapped ? std::string("a big-endian file") : fmt::format("{}", version));
+  }
+  const auto tensor_count = reader.Read<std::uint64_t>("the number of tensors");
+  const auto value_count = reader.Read<std::uint64_t>("the number of metadata values");
+  metadata.Read(reader, bytes, value_count);
+
+  reader.CheckCount(tensor_count, kMinTensorBytes, "the number of tensors");
+  std::vector<TensorEntry> entries;
+  entries.reserve(static_cast<size_t>(tensor_count));
+  for (std::uint64_t i = 0; i < tensor_count; ++i) {
+    entries.push_back(ReadTensorEntry(reader, path));
+  }
+  return entries;
+}
+
 struct DataRange {
   std::uint64_t begin, end;  // of the data
   std::string name;
@@ -162,6 +190,23 @@ std::string PartName(const std::string& first, std::uint64_t number, std::uint64
 
 }  // namespace
 
+std::optional<size_t> GgufHeaderBytes(std::span<const std::byte> beginning,
+                                      const std::string& name) {
+  constexpr size_t kFixedBytes = 4 + 4 + 8 + 8;  // magic, version, two counts
+  if (beginning.size() < kFixedBytes) return std::nullopt;
+  ByteReader reader(beginning, name);
+  GgufMetadata metadata(name);
+  try {
+    ReadHeader(reader, beginning, metadata);
+    return reader.position();
+  } catch (const Error& e) {
+    // What is no GGUF file at all is known by its first bytes; anything else may be missing.
+    const bool is_gguf = std::memcmp(beginning.data(), "GGUF", 4) == 0;
+    if (!is_gguf || e.kind() != ErrorKind::kFormat) throw;
+    return std::nullopt;
+  }
+}
+
 GgufFile::GgufFile(const std::filesystem::path& path) : metadata_(path.string()) {
   Parse(tensors_.AddFile(MappedFile(path)));
   OpenOtherParts();
@@ -177,25 +222,7 @@ GgufFile::GgufFile(std::span<const std::byte> bytes, std::string name)
 
 void GgufFile::Parse(std::span<const std::byte> bytes) {
   ByteReader reader(bytes, path());
-  if (const auto magic = reader.Read<std::uint32_t>("the magic number"); magic != kMagic) {
-    Throw(ErrorKind::kFormat, "{}: not a GGUF file: expected it to start with 'GGUF'", path());
-  }
-  const auto version = reader.Read<std::uint32_t>("the version");
-  if (version != 2 && version != 3) {
-    const bool swapped = version == 0x02000000u || version == 0x03000000u;
-    Throw(ErrorKind::kUnsupported, "{}: expected GGUF version 2 or 3, found {}", path(),
-          swapped ? std::string("a big-endian file") : fmt::format("{}", version));
-  }
-  const auto tensor_count = reader.Read<std::uint64_t>("the number of tensors");
-  const auto value_count = reader.Read<std::uint64_t>("the number of metadata values");
-  metadata_.Read(reader, bytes, value_count);
-
-  reader.CheckCount(tensor_count, kMinTensorBytes, "the number of tensors");
-  std::vector<TensorEntry> entries;
-  entries.reserve(static_cast<size_t>(tensor_count));
-  for (std::uint64_t i = 0; i < tensor_count; ++i) {
-    entries.push_back(ReadTensorEntry(reader, path()));
-  }
+  std::vector<TensorEntry> entries = ReadHeader(reader, bytes, metadata_);
 
   const std::uint64_t alignment = metadata_.FindUint("general.alignment").value_or(32);
   if (alignment == 0 || alignment > (1u << 20) || (alignment & (alignment - 1)) != 0) {

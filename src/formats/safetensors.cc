@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "formats/byte_reader.h"
+#include "formats/file_headers.h"
 
 namespace banyan {
 namespace {
@@ -130,14 +132,19 @@ void CheckRanges(std::vector<ByteRange> ranges, size_t data_size, const std::str
   }
 }
 
-void ReadInto(TensorStore& store, std::span<const std::byte> bytes, const std::string& file) {
-  ByteReader reader(bytes, file);
+std::uint64_t ReadHeaderSize(ByteReader& reader, const std::string& file) {
   const auto header_size = reader.Read<std::uint64_t>("the header's length");
   if (header_size > kMaxHeaderBytes) {
     Throw(ErrorKind::kFormat,
           "{}: not a safetensors file: a header of {} bytes, expected at most {}", file,
           header_size, kMaxHeaderBytes);
   }
+  return header_size;
+}
+
+void ReadInto(TensorStore& store, std::span<const std::byte> bytes, const std::string& file) {
+  ByteReader reader(bytes, file);
+  const std::uint64_t header_size = ReadHeaderSize(reader, file);
   const auto text = reader.Take(header_size, "the header");
   const auto data = bytes.subspan(reader.position());
   const Json header =
@@ -160,14 +167,15 @@ TensorStore OpenFile(const fs::path& path) {
   return store;
 }
 
-TensorStore OpenIndex(const fs::path& path) {
-  const std::string where = path.string();
-  const Json index = ParseJson(ReadTextFile(path, kMaxIndexBytes), where);
+// The file of each tensor of an index's text.
+std::map<std::string, std::string> FilesOfTensors(const std::string& text,
+                                                  const std::string& where) {
+  const Json index = ParseJson(text, where);
   if (!index.is_object()) {
     Throw(ErrorKind::kFormat, "{}: expected an object, found {}", where, index.type_name());
   }
   const Json& weight_map = FieldOf(index, "weight_map", Json::value_t::object, where);
-  std::set<std::string> files;
+  std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : weight_map.items()) {
     if (!file.is_string()) {
       Throw(ErrorKind::kFormat, "{}: tensor '{}': expected a file name, found {}", where, tensor,
@@ -180,23 +188,44 @@ TensorStore OpenIndex(const fs::path& path) {
             "{}: tensor '{}': expected a .safetensors file beside the index, found '{}'", where,
             tensor, name);
     }
-    files.insert(name);
-    if (files.size() > kMaxFiles) {
-      Throw(ErrorKind::kLimit, "{}: more than {} files", where, kMaxFiles);
-    }
+    files[tensor] = name;
   }
+  return files;
+}
+
+TensorStore OpenIndex(const fs::path& path) {
+  const std::string where = path.string(), text = ReadTextFile(path, kMaxIndexBytes);
   TensorStore store;
-  for (const std::string& file : files) store.Absorb(OpenFile(path.parent_path() / file));
-  for (const auto& [tensor, file] : weight_map.items()) {
+  for (const std::string& file : ShardsOfIndex(text, where)) {
+    store.Absorb(OpenFile(path.parent_path() / file));
+  }
+  for (const auto& [tensor, file] : FilesOfTensors(text, where)) {
     if (!store.Has(tensor)) {
-      Throw(ErrorKind::kFormat, "{}: tensor '{}' is not in {}", where, tensor,
-            file.get_ref<const std::string&>());
+      Throw(ErrorKind::kFormat, "{}: tensor '{}' is not in {}", where, tensor, file);
     }
   }
   return store;
 }
 
 }  // namespace
+
+std::optional<size_t> SafetensorsHeaderBytes(std::span<const std::byte> beginning,
+                                             const std::string& name) {
+  if (beginning.size() < sizeof(std::uint64_t)) return std::nullopt;
+  ByteReader reader(beginning, name);
+  return static_cast<size_t>(ReadHeaderSize(reader, name)) + reader.position();
+}
+
+std::set<std::string> ShardsOfIndex(const std::string& text, const std::string& where) {
+  std::set<std::string> shards;
+  for (const auto& [tensor, file] : FilesOfTensors(text, where)) {
+    shards.insert(file);
+    if (shards.size() > kMaxFiles) {
+      Throw(ErrorKind::kLimit, "{}: more than {} files", where, kMaxFiles);
+    }
+  }
+  return shards;
+}
 
 TensorStore OpenSafetensors(const fs::path& path) {
   if (fs::is_directory(path)) {

@@ -21,7 +21,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "formats/locate.h"
+#include "hub/hub.h"
+#include "hub/locate.h"
 #include "load/fetch_model.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
@@ -321,7 +322,10 @@ std::string FetchModel(const std::string& name, const FetchSay& say,
     }
     return weights.string();
   }
-  Throw(ErrorKind::kUsage, "model get: expected one of {}; found '{}'",
+  if (const std::optional<HubName> of_hub = FetchableHubName(name)) {
+    return FetchFromHub(*of_hub, HubWhat::kModel, {say, progress}).string();
+  }
+  Throw(ErrorKind::kUsage, "model get: expected OWNER/NAME of the hub, or one of {}; found '{}'",
         fmt::join(FetchableModels(), ", "), name);
 }
 

@@ -8,8 +8,8 @@
 #include "banyan/model.h"
 #include "base/json.h"
 #include "formats/gguf.h"
-#include "formats/locate.h"
 #include "formats/tensor_store.h"
+#include "hub/locate.h"
 #include "kernels/kernels.h"
 #include "model/adapter.h"
 

@@ -14,14 +14,19 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "formats/file_headers.h"
 #include "formats/gguf.h"
-#include "formats/locate.h"
 #include "formats/safetensors.h"
+#include "hub/hub.h"
+#include "hub/hub_cache.h"
+#include "hub/local_stores.h"
+#include "hub/locate.h"
 #include "load/fetch_model.h"
 #include "load/model_parts.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
 #include "model/weight_scales.h"
+#include "program/hub.h"
 
 namespace banyan {
 namespace {
@@ -113,6 +118,16 @@ void ExamineHuggingFace(const ModelFiles& files, KnownModel& model) {
   model.use = use;
 }
 
+// Whether all shards that an index names are there: a download may have ended early.
+bool IsWhole(const ModelFiles& files) {
+  if (files.weights.extension() != ".json") return true;
+  const std::string index = ReadTextFile(files.weights, kMostConfigBytes);
+  return std::ranges::all_of(ShardsOfIndex(index, files.weights.string()), [&](const auto& shard) {
+    std::error_code none;
+    return fs::is_regular_file(files.root / shard, none);
+  });
+}
+
 // A model that `name` finds.
 KnownModel Examine(std::string name, ModelPlace place) {
   KnownModel model;
@@ -137,6 +152,18 @@ KnownModel Examine(std::string name, ModelPlace place) {
   return model;
 }
 
+ModelPlace PlaceOf(LocalStore store) {
+  switch (store) {
+    case LocalStore::kOllama:
+      return ModelPlace::kOllama;
+    case LocalStore::kLmStudio:
+      return ModelPlace::kLmStudio;
+    case LocalStore::kLlamaCpp:
+      break;
+  }
+  return ModelPlace::kLlamaCpp;
+}
+
 // Names of folders, sorted.
 std::vector<std::string> FoldersIn(const fs::path& folder) {
   std::vector<std::string> names;
@@ -148,25 +175,80 @@ std::vector<std::string> FoldersIn(const fs::path& folder) {
   return names;
 }
 
-// "models--org--name" → "org/name"; empty for other folders of the cache.
-std::string NameOfCacheFolder(std::string_view folder) {
-  constexpr std::string_view kBefore = "models--";
-  if (!folder.starts_with(kBefore)) return "";
-  std::string name(folder.substr(kBefore.size()));
-  if (const size_t dashes = name.find("--"); dashes != std::string::npos) {
-    name.replace(dashes, 2, "/");
-  }
-  return name;
-}
-
 }  // namespace
 
 std::string PathOfModel(const std::string& model) { return LocateModel(model).root.string(); }
 
 std::string PathOfAdapter(const std::string& adapter) {
   std::error_code none;
-  const auto shipped = fs::exists(adapter, none) ? std::nullopt : ShippedAdapter(adapter);
-  return shipped ? shipped->string() : adapter;
+  if (fs::exists(adapter, none)) return adapter;
+  if (const auto shipped = ShippedAdapter(adapter)) return shipped->string();
+  const std::optional<HubName> name = FetchableHubName(adapter);
+  const auto snapshot =
+      name ? HubCache(name->repository).FindSnapshot(name->revision) : std::nullopt;
+  const bool here = snapshot && fs::exists(*snapshot / "adapter_config.json", none);
+  return here ? snapshot->string() : adapter;
+}
+
+bool MustBring(const std::string& model) {
+  if (!FetchableHubName(model)) return false;
+  try {
+    return !IsWhole(LocateModel(model));
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kNotFound) throw;
+    return true;
+  }
+}
+
+void BringModel(const std::string& model, const std::function<void(const std::string&)>& say,
+                const FetchProgress& progress) {
+  if (MustBring(model)) FetchFromHub(*ParseHubName(model), HubWhat::kModel, {say, progress});
+}
+
+void BringAdapter(const std::string& adapter, const std::function<void(const std::string&)>& say,
+                  const FetchProgress& progress) {
+  const std::optional<HubName> name = FetchableHubName(adapter);
+  if (!name || PathOfAdapter(adapter) != adapter) return;
+  FetchFromHub(*name, HubWhat::kAdapter, {say, progress});
+}
+
+std::int64_t RemoveModel(const std::string& name) {
+  std::error_code none;
+  if (name == kShippedModel) {
+    Throw(ErrorKind::kUsage, "{}: comes with the program and stays", name);
+  }
+  if (IsStoreName(name)) {
+    Throw(ErrorKind::kUsage,
+          "{}: another program keeps it; remove it there ('ollama rm', LM "
+          "Studio, llama.cpp)",
+          name);
+  }
+  const bool plain = !name.empty() && name.find('/') == std::string::npos && name[0] != '.';
+  if (const fs::path folder = ModelCacheDirectory() / name;
+      plain && fs::is_directory(folder, none)) {
+    const std::int64_t bytes = BytesBelow(folder);
+    fs::remove_all(folder, none);
+    if (none) Throw(ErrorKind::kIo, "{}: cannot be removed: {}", folder.string(), none.message());
+    return bytes;
+  }
+  const std::optional<HubName> hub = ParseHubName(name);
+  if (!hub || (!hub->explicit_hub && fs::exists(name, none))) {
+    Throw(ErrorKind::kUsage,
+          "{}: expected a fetched model or one of the Hugging Face cache, as 'banyan model list' "
+          "names them",
+          name);
+  }
+  const HubCache cache(hub->repository);
+  const bool part = !hub->file.empty() || !hub->quantisation.empty();
+  if (!part && !hub->revision_given && fs::is_directory(cache.folder(), none)) {
+    return cache.RemoveAll();
+  }
+  std::vector<std::string> files = FilesOfModel(name);  // throws kNotFound
+  const fs::path snapshot = *cache.FindSnapshot(hub->revision);
+  for (std::string& file : files) {
+    file = fs::path(file).lexically_relative(snapshot).string();
+  }
+  return cache.RemoveFiles(snapshot, files);
 }
 
 KnownModel ExamineModel(const std::string& model) {
@@ -183,9 +265,13 @@ std::vector<KnownModel> ListModels() {
     models.push_back(Examine(name, ModelPlace::kFetched));
   }
   const auto fetched_end = models.size();
-  for (const std::string& folder : FoldersIn(HuggingFaceCacheDirectory())) {
-    const std::string name = NameOfCacheFolder(folder);
-    if (!name.empty()) models.push_back(Examine(name, ModelPlace::kHuggingFaceCache));
+  for (const std::string& repository : CachedRepositories()) {
+    for (const std::string& name : NamesInCache(repository)) {
+      models.push_back(Examine(name, ModelPlace::kHuggingFaceCache));
+    }
+  }
+  for (const StoredModel& model : ModelsOfStores()) {
+    models.push_back(Examine(model.name, PlaceOf(model.store)));
   }
   for (const std::string& name : FetchableModels()) {
     const auto here = std::find_if(

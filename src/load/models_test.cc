@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/locate.h"
+#include "hub/locate.h"
 #include "program/models.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"

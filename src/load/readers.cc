@@ -16,7 +16,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/machine_limits.h"
-#include "formats/locate.h"
+#include "hub/locate.h"
 #include "kernels/kernels.h"
 #include "load/fetch_model.h"
 #include "load/model_card.h"

@@ -70,6 +70,7 @@ with tempfile.TemporaryDirectory() as temporary:
     if "VERSION_ID=\"12\"" in pathlib.Path("/etc/os-release").read_text():
         check(depends == LIBRARIES, f"it depends on {sorted(depends)}")
     check("libc6 (>= " in field("Depends"), "dependencies have versions")
+    check("libcurl4" in field("Recommends") and "ca-certificates" in field("Recommends"), "what downloads need")
 
     files = {line.split()[-1].removeprefix("./") for line in run("dpkg-deb", "--contents", package).stdout.splitlines()}
     for name in ("usr/bin/banyan", "usr/share/banyan/models/banyan-reader-34m.gguf", "usr/share/doc/banyan/LICENSE",

@@ -1,5 +1,6 @@
-// Writes the seeds of the gguf, safetensors and config targets: `make_fuzz_seeds tests/fuzz/seeds`.
-// Not part of the build; run it when a format gains a field worth exploring, and commit the result.
+// Writes the seeds of the gguf, safetensors, config and hub targets: `make_fuzz_seeds
+// tests/fuzz/seeds`. Not part of the build; run it when a format gains a field worth exploring, and
+// commit the result.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -216,6 +217,52 @@ void WriteConfigSeeds(const std::filesystem::path& directory) {
   WriteText(directory / "olmo2.json", config("olmo2", R"("rope_theta": 500000.0)"));
 }
 
+void WriteHubSeeds(const std::filesystem::path& directory) {
+  const std::string commit(40, 'c'), hash(40, 'b'), sha256(64, 'a');
+  const auto list = [&](const std::string& files, const std::string& more) {
+    return R"({"id": "a/b", "sha": ")" + commit + R"(", "gated": false, "cardData": {"license":
+ "apache-2.0"}, "tags": ["license:mit"], )" +
+           more + R"("siblings": [)" + files + "]}";
+  };
+  const auto small = [&](const std::string& path) {
+    return R"({"rfilename": ")" + path + R"(", "size": 9, "blobId": ")" + hash + R"("})";
+  };
+  const auto large = [&](const std::string& path, const std::string& bytes) {
+    return R"({"rfilename": ")" + path + R"(", "size": )" + bytes + R"(, "lfs": {"sha256": ")" +
+           sha256 + R"(", "size": )" + bytes + R"(, "pointerSize": 133}})";
+  };
+  WriteText(directory / "gguf.json",
+            list(small("README.md") + "," + large("m-Q4_K_M.gguf", "2500000000") + "," +
+                     large("m-UD-Q8_0-00001-of-00002.gguf", "4000") + "," +
+                     large("m-UD-Q8_0-00002-of-00002.gguf", "4000"),
+                 ""));
+  WriteText(directory / "safetensors.json",
+            list(small("config.json") + "," + small("model.safetensors.index.json") + "," +
+                     large("model-00001-of-00001.safetensors", "70"),
+                 R"("weight_map": {"a": "model-00001-of-00001.safetensors"}, )"));
+  WriteText(directory / "adapter.json",
+            list(small("adapter_config.json") + "," + large("adapter_model.safetensors", "70"),
+                 R"("private": true, )"));
+  WriteText(directory / "path.json", list(small("../up.gguf"), ""));
+  WriteText(directory / "name", "hf:Qwen/Qwen3-4B-GGUF@refs/pr/1:Q4_K_M");
+  WriteText(directory / "file", "a/b@v1/Q4/m-00001-of-00002.gguf");
+}
+
+void WriteManifestSeeds(const std::filesystem::path& directory) {
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  const auto layer = [&](const std::string& kind) {
+    return R"({"mediaType": "application/vnd.ollama.image.)" + kind + R"(", "digest": ")" + digest +
+           R"(", "size": 4})";
+  };
+  WriteText(directory / "model.json",
+            R"({"schemaVersion": 2, "layers": [)" + layer("license") + "," + layer("model") + "]}");
+  WriteText(directory / "adapter.json",
+            R"({"layers": [)" + layer("model") + "," + layer("adapter") + "]}");
+  WriteText(directory / "up.json",
+            R"({"layers": [{"mediaType": "application/vnd.ollama.image.model",
+ "digest": "sha256:../../x"}]})");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -224,12 +271,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::filesystem::path root = argv[1];
-  for (const char* name : {"gguf", "safetensors", "scales", "config"}) {
+  for (const char* name : {"gguf", "safetensors", "scales", "config", "hublist", "manifest"}) {
     std::filesystem::create_directories(root / name);
   }
   WriteGgufSeeds(root / "gguf");
   WriteSafetensorsSeeds(root / "safetensors");
   WriteScalesSeeds(root / "scales");
   WriteConfigSeeds(root / "config");
+  WriteHubSeeds(root / "hublist");
+  WriteManifestSeeds(root / "manifest");
   return 0;
 }

@@ -196,7 +196,7 @@ void AskCommand::Resolve() {
     ask.questions_name = questions_file;
     read("--questions", questions_file);
   }
-  for (const std::string& file : FilesOfModel(run.load.model)) {
+  for (const std::string& file : run.ModelFiles()) {
     job.other_files.emplace_back("the model", file);
   }
   for (const std::string& folder : run.AdapterFolders()) {

@@ -227,7 +227,7 @@ void ExtractCommand::Resolve() {
     job.other_files.emplace_back(option, path);
   });
   ParseExtractSchema(extract.schema, extract.schema_name);  // refused before a model is loaded
-  for (const std::string& file : FilesOfModel(run.load.model)) {
+  for (const std::string& file : run.ModelFiles()) {
     job.other_files.emplace_back("the model", file);
   }
   if (!report.empty() && job.output == "-") {

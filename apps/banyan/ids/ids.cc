@@ -253,6 +253,7 @@ int RunIds(IdsOptions& options) {
   }
   IdsRun::Models models;
   if (!options.run.load.model.empty()) {
+    options.run.Bring(/*quiet=*/false);
     if (Encoder::IsEncoder(options.run.load.model)) {
       models.encoder = options.run.LoadEncoder(false);
       models.text = models.encoder->text();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "banyan/error.h"
+#include "program/hub.h"
 #include "program/models.h"
 #include "program/options.h"
 #include "shell/help.h"
@@ -50,9 +51,26 @@ auto FindingModel(const std::string& name, const Body& body) {
   }
 }
 
+// Fetches what the hub has under a name and this machine does not, with messages and a bar.
+template <typename Bring>
+void BringForPerson(const std::string& name, const Bring& bring, bool quiet) {
+  FetchLine line(::isatty(STDERR_FILENO) == 1);
+  const auto say = [&](const std::string& text) {
+    line.Leave();
+    SayLine(text);
+  };
+  if (quiet) return bring(name, nullptr, nullptr);
+  bring(name, say, [&](std::int64_t done, std::int64_t total) { line.Show(done, total); });
+}
+
 // Loads what T is, with progress on a line of stderr unless `quiet`.
 template <typename T>
 std::shared_ptr<T> LoadWithProgress(LoadOptions options, bool quiet) {
+  BringForPerson(options.model, BringModel, quiet);
+  if (!options.adapter.empty()) BringForPerson(options.adapter, BringAdapter, quiet);
+  for (const LoadOptions::NamedAdapter& adapter : options.adapters) {
+    BringForPerson(adapter.directory, BringAdapter, quiet);
+  }
   LoadLine line(::isatty(STDERR_FILENO) == 1);
   if (!quiet) {
     options.progress = [&](std::int64_t done, std::int64_t total) { line.Show(done, total); };
@@ -93,7 +111,13 @@ void RunOptions::AddTo(CLI::App& command, const std::string& default_precision,
 void RunOptions::Resolve() {
   if (load.adapter == kNoAdapter) load.adapter.clear();
   if (model_by_default && load.model.empty()) load.model = DefaultModel();
-  if (!load.model.empty()) FindingModel(load.model, [&] { return PathOfModel(load.model); });
+  // One of the hub is fetched when all else was checked.
+  if (load.model.empty() || MustBring(load.model)) return;
+  FindingModel(load.model, [&] { return PathOfModel(load.model); });
+}
+
+std::vector<std::string> RunOptions::ModelFiles() const {
+  return MustBring(load.model) ? std::vector<std::string>() : FilesOfModel(load.model);
 }
 
 std::vector<std::string> RunOptions::AdapterFolders() const {
@@ -104,6 +128,8 @@ std::vector<std::string> RunOptions::AdapterFolders() const {
   }
   return folders;
 }
+
+void RunOptions::Bring(bool quiet) const { BringForPerson(load.model, BringModel, quiet); }
 
 std::shared_ptr<Model> RunOptions::LoadModel(bool quiet) const {
   return LoadWithProgress<Model>(load, quiet);

@@ -35,8 +35,12 @@ struct RunOptions {
              const std::string& group = "Options");
   // Finds the model, the default one where none was named. Throws kNotFound.
   void Resolve();
+  // Those on this machine: none of a model that is still to be fetched.
+  std::vector<std::string> ModelFiles() const;
   // Of all adapters, merged or kept apart.
   std::vector<std::string> AdapterFolders() const;
+  // Fetches the model where it is a name of the hub that this machine does not have.
+  void Bring(bool quiet) const;
   // The model, with progress on stderr where loading takes long and `quiet` does not forbid it.
   std::shared_ptr<Model> LoadModel(bool quiet) const;
   std::shared_ptr<Encoder> LoadEncoder(bool quiet) const;

@@ -285,6 +285,7 @@ Completion ValueCompletion(const CLI::Option& option) {
     case ValueKind::kChoice:
       return {Completion::Kind::kWords, value.choices};
     case ValueKind::kText:
+      if (!value.choices.empty()) return {Completion::Kind::kWords, value.choices};
       return {Completion::Kind::kFiles, {}};
     default:
       return {Completion::Kind::kNothing, {}};

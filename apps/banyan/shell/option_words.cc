@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace banyan::app {
@@ -57,6 +58,14 @@ OptionValue ValueOf(const CLI::Option& option) {
   } else if (type.find('|') != std::string::npos) {
     value.kind = ValueKind::kChoice;
     value.choices = SplitAt(type, '|');
+    // "small|large|OWNER/NAME": a word in capitals stands for any other value.
+    const auto stands_for_others = [](const std::string& choice) {
+      const auto is_in = [&](char first, char last) {
+        return std::ranges::any_of(choice, [&](char c) { return c >= first && c <= last; });
+      };
+      return is_in('A', 'Z') && !is_in('a', 'z');
+    };
+    if (std::erase_if(value.choices, stands_for_others) > 0) value.kind = ValueKind::kText;
   }
   for (size_t i = 1; i < parts.size(); ++i) {
     const std::string range = WordsOfRange(parts[i], value.kind == ValueKind::kWholeNumber);

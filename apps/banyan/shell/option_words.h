@@ -11,11 +11,11 @@ namespace banyan::app {
 enum class ValueKind { kNone, kWholeNumber, kNumber, kText, kChoice };
 
 // What follows an option's name. An option that is added with type_name("one|two") has these
-// choices; the library checks them.
+// choices, which are checked; "one|two|NAME" only offers them.
 struct OptionValue {
   ValueKind kind = ValueKind::kText;
   std::string placeholder;           // "N", "X", "TEXT", "one|two"; empty for kNone
-  std::vector<std::string> choices;  // of kChoice
+  std::vector<std::string> choices;  // of kChoice, and of kText that offers some
   std::string range;                 // "from 0 to 1024", "above 0"; empty: any
 };
 OptionValue ValueOf(const CLI::Option& option);

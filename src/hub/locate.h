@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "hub/hub_name.h"
+
 namespace banyan {
 
 enum class ModelKind { kGguf, kHuggingFace };
@@ -26,13 +28,18 @@ struct ModelFiles {
 // Where fetched models are kept, a folder for each: CacheDirectory()/models.
 std::filesystem::path ModelCacheDirectory();
 
-// The local Hugging Face cache: HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub.
-std::filesystem::path HuggingFaceCacheDirectory();
-
 // `name`: a GGUF file, a directory in the Hugging Face layout, a name in ModelCacheDirectory(), the
-// shipped model's name, or `org/name` in the local Hugging Face cache, where a repository may also
-// be one GGUF file. Throws kNotFound with a list of what was looked for and where.
+// shipped model's name, or a name of the hub (hub_name.h) that is in the local Hugging Face cache.
+// Of several quantisations there, none of which is named, the best that fits. Throws kNotFound with
+// a list of what was looked for and where.
 ModelFiles LocateModel(const std::string& name);
+
+// What `-m` takes of a cached repository: its name, or of several quantisations one name for each,
+// "OWNER/NAME:Q4_K_M".
+std::vector<std::string> NamesInCache(const std::string& repository);
+
+// A name that the hub may have: nothing for what looks like a path of this machine.
+std::optional<HubName> FetchableHubName(const std::string& name);
 
 // Folders that may hold shipped models, for a program at `executable`: the first that has one
 // counts. Does not look at the disk.

@@ -1,4 +1,4 @@
-#include "formats/locate.h"
+#include "hub/locate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,8 +62,11 @@ TEST_F(Locate, NameInTheCache) {
   directory_.Write("hub/models--org--name/snapshots/abc/config.json", "{}");
   directory_.Write("hub/models--org--name/snapshots/abc/model.safetensors", "");
   EXPECT_EQ(LocateModel("org/name").root.filename(), "abc");  // the only snapshot
-  directory_.Write("hub/models--org--name/snapshots/def/config.json", "{}");
-  EXPECT_THAT(MessageOf("org/name"), HasSubstr("2 snapshots"));
+  directory_.Write("hub/models--org--name/snapshots/def0123/config.json", "{}");
+  directory_.Write("hub/models--org--name/snapshots/def0123/model.safetensors", "");
+  EXPECT_THAT(MessageOf("org/name"), HasSubstr("no snapshot of 'main'"));
+  EXPECT_EQ(LocateModel("org/name@def0123").root.filename(), "def0123")
+      << "a commit by its beginning";
   directory_.Write("hub/models--org--name/refs/main", "abc\n");
   EXPECT_EQ(LocateModel("org/name").root.filename(), "abc");
   directory_.Write("hub/models--org--name/refs/main", "ghi");
@@ -79,9 +82,13 @@ TEST_F(Locate, GgufRepositoryInTheCache) {
   directory_.Write("hub/models--org--name/snapshots/abc/m-00002-of-00002.gguf", "");
   EXPECT_EQ(LocateModel("org/name").kind, ModelKind::kGguf);
   EXPECT_EQ(LocateModel("org/name").weights, first);
-  directory_.Write("hub/models--org--name/snapshots/abc/n.gguf", "");
-  EXPECT_THAT(MessageOf("org/name"), HasSubstr("2 GGUF files"));
-  EXPECT_THAT(MessageOf("org/name"), HasSubstr(first.string()));
+  const auto larger = directory_.Write("hub/models--org--name/snapshots/abc/m-Q8_0.gguf", "1234");
+  EXPECT_EQ(LocateModel("org/name").weights, larger) << "the best that fits";
+  EXPECT_EQ(LocateModel("hf:org/name:q8_0").weights, larger);
+  EXPECT_EQ(LocateModel("org/name/m-00001-of-00002.gguf").weights, first);
+  EXPECT_THAT(MessageOf("org/name:Q4_0"), HasSubstr("Q8_0 (0.0 MB)"));
+  EXPECT_THAT(NamesInCache("org/name"),
+              testing::ElementsAre("org/name/m-00001-of-00002.gguf", "org/name:Q8_0"));
   directory_.Write("hub/models--org--name/snapshots/abc/model.safetensors", "");
   EXPECT_EQ(LocateModel("org/name").kind, ModelKind::kHuggingFace);
 }

@@ -1,5 +1,5 @@
 // Resolving model names: files, folders, caches and the shipped models.
-#include "formats/locate.h"
+#include "hub/locate.h"
 
 #include <sys/auxv.h>
 
@@ -11,14 +11,16 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/machine_limits.h"
+#include "hub/choice.h"
+#include "hub/hub_cache.h"
+#include "hub/local_stores.h"
 #include "program/models.h"
 
 namespace banyan {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr size_t kMaxReferenceBytes = 4096;
 
 bool IsFile(const fs::path& path) {
   std::error_code ignored;
@@ -60,51 +62,6 @@ ModelFiles FilesOfDirectory(const fs::path& root) {
   return files;
 }
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// "org/name" → "models--org--name"; empty when `name` cannot be a name of the hub.
-std::string CacheFolder(const std::string& name) {
-  if (name.empty() || name.front() == '/' || name.front() == '.' || name.back() == '/' ||
-      std::ranges::count(name, '/') > 1) {
-    return "";
-  }
-  std::string folder = "models--";
-  for (const char c : name) {
-    if (c == '/') {
-      folder += "--";
-    } else {
-      folder += c;
-    }
-  }
-  return folder;
-}
-
-// What refs/main of a cached model says, or the only snapshot when there is no reference.
-fs::path SnapshotOf(const fs::path& cached) {
-  const fs::path reference = cached / "refs" / "main";
-  if (IsFile(reference)) {
-    std::string hash = ReadTextFile(reference, kMaxReferenceBytes);
-    while (!hash.empty() && (hash.back() == '\n' || hash.back() == ' ')) hash.pop_back();
-    if (hash.empty() || hash.find('/') != std::string::npos || hash.front() == '.') {
-      Throw(ErrorKind::kFormat, "{}: expected a commit hash", reference.string());
-    }
-    return cached / "snapshots" / hash;
-  }
-  std::vector<fs::path> snapshots;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(cached / "snapshots", ignored)) {
-    snapshots.push_back(entry.path());
-  }
-  if (snapshots.size() != 1) {
-    Throw(ErrorKind::kNotFound, "{}: no refs/main, and {} snapshots where one was expected",
-          cached.string(), snapshots.size());
-  }
-  return snapshots.front();
-}
-
 ModelFiles FilesOfGguf(const fs::path& path) {
   ModelFiles files;
   files.kind = ModelKind::kGguf;
@@ -121,27 +78,63 @@ ModelFiles FilesOfCached(const fs::path& folder) {
   return FilesOfDirectory(folder);
 }
 
-// A repository in the Hugging Face layout, or one with GGUF files alone: those are mostly the same
-// model in several types, so only one of them is unambiguous. Parts of a split one count by the
-// first.
-ModelFiles FilesOfSnapshot(const fs::path& snapshot) {
-  const bool safetensors =
-      IsFile(snapshot / "model.safetensors") || IsFile(snapshot / "model.safetensors.index.json");
-  if (IsFile(snapshot / "config.json") && safetensors) return FilesOfDirectory(snapshot);
-  std::vector<fs::path> models;
-  for (const auto& entry : fs::directory_iterator(snapshot)) {
-    const std::string name = entry.path().filename().string();
-    const bool later_part =
-        name.find("-of-") != std::string::npos && name.find("-00001-of-") == std::string::npos;
-    if (entry.path().extension() == ".gguf" && !later_part) models.push_back(entry.path());
+bool HasSafetensors(const fs::path& folder) {
+  return IsFile(folder / "config.json") &&
+         (IsFile(folder / "model.safetensors") || IsFile(folder / "model.safetensors.index.json"));
+}
+
+// GGUF files of a snapshot as its list would name them.
+std::vector<HubFile> GgufFilesIn(const fs::path& snapshot) {
+  constexpr int kMostDepth = 3;
+  std::vector<HubFile> files;
+  std::error_code gone;
+  for (fs::recursive_directory_iterator it(snapshot, gone), end; !gone && it != end;
+       it.increment(gone)) {
+    if (it.depth() >= kMostDepth) it.disable_recursion_pending();
+    std::error_code unknown;
+    if (it->path().extension() != ".gguf" || !it->is_regular_file(unknown)) continue;
+    HubFile file;
+    file.path = it->path().lexically_relative(snapshot).string();
+    file.bytes = static_cast<std::int64_t>(it->file_size(unknown));
+    files.push_back(std::move(file));
   }
-  if (models.empty()) return FilesOfDirectory(snapshot);
-  if (models.size() == 1) return FilesOfGguf(models.front());
-  std::ranges::sort(models);
-  std::string names;
-  for (const fs::path& model : models) names += "\n  " + model.string();
-  Throw(ErrorKind::kNotFound, "{} GGUF files: expected the path of one of them:{}", models.size(),
-        names);
+  return files;
+}
+
+// A repository in the Hugging Face layout, or one with GGUF files, which are mostly the same model
+// in several quantisations: the named one, or the best that fits this machine's memory, or where
+// none does the smallest.
+ModelFiles FilesOfSnapshot(const fs::path& snapshot, const HubName& name) {
+  if (!name.file.empty()) {
+    if (IsFile(snapshot / name.file)) return FilesOfGguf(snapshot / name.file);
+    Throw(ErrorKind::kNotFound, "model '{}' not found: no file '{}'", name.Text(),
+          (snapshot / name.file).string());
+  }
+  const std::vector<GgufChoice> choices = GgufChoices(GgufFilesIn(snapshot));
+  if (!name.quantisation.empty()) {
+    const GgufChoice* named = NamedChoice(choices, name.quantisation);
+    if (named != nullptr) return FilesOfGguf(snapshot / named->files.front());
+    Throw(ErrorKind::kNotFound, "model '{}' not found: '{}' has {}", name.Text(), snapshot.string(),
+          choices.empty() ? "no GGUF files" : DescribeChoices(choices));
+  }
+  if (choices.empty() || HasSafetensors(snapshot)) {
+    return FilesOfDirectory(snapshot);
+  }
+  const GgufChoice* best = BestChoice(choices, UsableMemory());
+  if (best == nullptr) best = &choices.back();
+  return FilesOfGguf(snapshot / best->files.front());
+}
+
+// What `name` is in the hub's cache: there, repositories of old have no owner.
+std::optional<HubName> CachedName(const std::string& name) {
+  if (std::optional<HubName> hub = ParseHubName(name)) return hub;
+  const bool alone = !name.empty() && name.front() != '.' && !name.ends_with(".gguf") &&
+                     name.find_first_of("/:@") == std::string::npos;
+  if (!alone) return std::nullopt;
+  HubName old;
+  old.repository = name;
+  old.revision = "main";
+  return old;
 }
 
 std::string FileName() { return std::string(kShippedModel) + ".gguf"; }
@@ -159,45 +152,69 @@ fs::path ModelCacheDirectory() {
   return (cache.empty() ? fs::path(".cache") / "banyan" : cache) / "models";
 }
 
-fs::path HuggingFaceCacheDirectory() {
-  if (const std::string hub = Environment("HF_HUB_CACHE"); !hub.empty()) return hub;
-  if (const std::string home = Environment("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
-  if (const std::string xdg = Environment("XDG_CACHE_HOME"); !xdg.empty()) {
-    return fs::path(xdg) / "huggingface" / "hub";
-  }
-  return fs::path(Environment("HOME")) / ".cache" / "huggingface" / "hub";
-}
-
 ModelFiles LocateModel(const std::string& name) {
   const fs::path path(name);
-  if (IsFile(path)) {
+  const bool of_hub = name.starts_with("hf:");
+  if (!of_hub && IsFile(path)) {
     if (path.extension() != ".gguf") {
       Throw(ErrorKind::kUsage, "{}: expected a .gguf file, a directory, or a model name", name);
     }
     return FilesOfGguf(path);
   }
-  if (IsDirectory(path)) return FilesOfDirectory(path);
+  if (!of_hub && IsDirectory(path)) return FilesOfDirectory(path);
   const bool plain_name = !name.empty() && name.find('/') == std::string::npos && name[0] != '.';
   if (plain_name && IsDirectory(ModelCacheDirectory() / name)) {
     return FilesOfCached(ModelCacheDirectory() / name);
+  }
+  if (IsStoreName(name)) {
+    if (const auto stored = FindStored(name)) return FilesOfGguf(stored->file);
+    Throw(ErrorKind::kNotFound,
+          "model '{}' not found: 'banyan model list' shows what other "
+          "programs' stores have",
+          name);
   }
   if (name == kShippedModel) {
     if (const auto shipped = ShippedModelFile()) return FilesOfGguf(*shipped);
   }
 
   std::string searched = fmt::format("no file or directory '{}'", name);
-  if (const std::string folder = CacheFolder(name);
-      !folder.empty() && path.extension() != ".gguf") {
-    const fs::path cached = HuggingFaceCacheDirectory() / folder;
-    if (IsDirectory(cached)) {
-      const fs::path snapshot = SnapshotOf(cached);
-      if (IsDirectory(snapshot)) return FilesOfSnapshot(snapshot);
-      searched += fmt::format(", no snapshot '{}'", snapshot.string());
-    } else {
-      searched += fmt::format(", no '{}' in the Hugging Face cache", cached.string());
+  if (const std::optional<HubName> hub = CachedName(name)) {
+    const HubCache cache(hub->repository);
+    if (const auto snapshot = cache.FindSnapshot(hub->revision)) {
+      return FilesOfSnapshot(*snapshot, *hub);
     }
+    searched +=
+        IsDirectory(cache.folder())
+            ? fmt::format(", no snapshot of '{}' in '{}'", hub->revision, cache.folder().string())
+            : fmt::format(", no '{}' in the Hugging Face cache", cache.folder().string());
   }
   Throw(ErrorKind::kNotFound, "model '{}' not found: {}", name, searched);
+}
+
+std::vector<std::string> NamesInCache(const std::string& repository) {
+  std::vector<std::string> names;
+  if (const auto snapshot = HubCache(repository).FindSnapshot("main")) {
+    for (const GgufChoice& choice : GgufChoices(GgufFilesIn(*snapshot))) {
+      if (!choice.whole) continue;
+      names.push_back(choice.quantisation.empty() ? repository + "/" + choice.files.front()
+                                                  : repository + ":" + choice.quantisation);
+    }
+    if (HasSafetensors(*snapshot)) names.push_back(repository);
+  }
+  if (names.size() <= 1) return {repository};
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::optional<HubName> FetchableHubName(const std::string& name) {
+  const std::optional<HubName> hub = ParseHubName(name);
+  if (!hub || hub->explicit_hub) return hub;
+  // "models/reader" where there is a folder "models" is a path that was mistyped.
+  const fs::path path(name);
+  std::error_code none;
+  if (fs::exists(path, none) || IsDirectory(*path.begin())) return std::nullopt;
+  return hub;
 }
 
 void ShipModelsFrom(const std::vector<std::string>& folders) {
@@ -253,6 +270,7 @@ std::string DefaultModel() {
     try {
       LocateModel(wanted);
     } catch (const Error& e) {
+      if (e.kind() == ErrorKind::kNotFound && FetchableHubName(wanted)) return wanted;
       Throw(e.kind(), "BANYAN_MODEL: {}", e.what());
     }
     return wanted;
