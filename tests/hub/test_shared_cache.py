@@ -81,5 +81,5 @@ class SharedCache(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    client_packages.need(["huggingface_hub"], "huggingface_hub")
+    client_packages.need(["huggingface_hub"], "huggingface_hub==2.4.0")
     unittest.main()
