@@ -116,9 +116,18 @@ void Dequantize(DType type, std::span<const std::byte> bytes, std::span<float> o
   for (size_t begin = 0; begin < out.size(); begin += block) {
     decode(source, {codes.data(), scales.data(), minima.data()});
     source += traits.bytes;
-    for (size_t i = 0; i < block; ++i) {
-      const float product = scales[i / group] * static_cast<float>(codes[i]);
-      out[begin + i] = form.has_min ? product - minima[i / group] : product;
+    constexpr size_t kTogether = 16;  // a constant number, so that they go together
+    for (size_t first = 0; first < block; first += kTogether) {
+      const float scale = scales[first / group];
+      const float least = form.has_min ? minima[first / group] : 0.0f;
+      float products[kTogether];
+      for (size_t i = 0; i < kTogether; ++i) {
+        products[i] = scale * static_cast<float>(codes[first + i]);
+      }
+      if (form.has_min) {
+        for (size_t i = 0; i < kTogether; ++i) products[i] -= least;
+      }
+      std::memcpy(out.data() + begin + first, products, sizeof(products));
     }
   }
 }
