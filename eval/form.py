@@ -174,7 +174,8 @@ def ask_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[
 
 # --- rag
 # The rule of Parallel Context-of-Experts, where it is not the program's own.
-PAPER_RULE = ["--scores", "raw", "--plausibility", "0", "--abstention", "0", "--gamma", "2.5", "--beta", "expert"]
+PAPER_RULE = ["--scores", "raw", "--plausibility", "0", "--abstention", "0", "--gamma", "2.5", "--beta", "expert",
+              "--switch", "token", "--no-copy"]
 
 
 def rag_options(name: str, rows: list[dict]) -> list[str]:

@@ -78,7 +78,7 @@ function extract(body, model) {
 function experts(body, model) {
   const lines = body.questions.map((question, i) => named({id: i + 1, question, ...(body.documents ? {documents: body.documents} : {})}, body));
   return here('questions.jsonl', lines) +
-    ['banyan rag questions.jsonl', ...model, ...adapter(body), ...(body.copy ? ['--copy'] : []), ...(body.documents ? [] : ['--index', '.banyan-index']),
+    ['banyan rag questions.jsonl', ...model, ...adapter(body), ...copies(body), ...(body.documents ? [] : ['--index', '.banyan-index']),
       ...(body.method ? ['--method', body.method] : []), ...(body.relevance ? ['--relevance', body.relevance] : []),
       ...common(body, '--max-new'), '--ordered -o answers.jsonl --trace trace.html'].join(' ') + '\n';
 }

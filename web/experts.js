@@ -45,7 +45,7 @@ export class ExpertsView {
     card.said.className = 'said answer';
     if (row.error || row.answer === null) {
       card.said.classList.add(row.error ? 'bad' : 'null');
-      card.said.textContent = row.error ? row.error.message : 'The text does not say.';
+      card.said.textContent = row.error ? row.error.message : row.reason ? `${row.reason[0].toUpperCase()}${row.reason.slice(1)}.` : 'The text does not say.';
     }
     const documents = row.trace?.documents ?? [], tokens = row.trace?.tokens ?? [];
     const places = new Map(documents.map((document, i) => [String(document.id), i]));
@@ -53,6 +53,7 @@ export class ExpertsView {
     if (!row.error && row.answer !== null) this.#colour(card, row, tokens, wrote);
     if (documents.length && tokens.length) card.trace.replaceChildren(this.#draw(documents, tokens, wrote), this.#citations(row));
     else card.trace.replaceChildren(this.#citations(row));
+    if (row.alternatives?.length) card.trace.append(this.#alternatives(row));
     return 1;
   }
 
@@ -111,8 +112,8 @@ export class ExpertsView {
         ...shown.map(([, field]) => make('td', '', typeof document[field] === 'number' ? document[field].toFixed(3) : '–'))))));
     table.setAttribute('aria-label', 'Tokens, relevance and contrast of each document');
     return make('details', 'explained', make('summary', '', shown.length > 1 ? 'What r and β mean' : `What ${shown[0][0]} means`),
-      make('p', '', make('b', '', 'r'), ' is relevance: how well the document fits the question, from 0 to 1. Every token is written by one document; of two that are equally sure, the more relevant one writes.'),
-      make('p', '', make('b', '', 'β'), ' is contrast: how much reading the document changes what the model would say without any, from 0 (not at all) to 1. The larger it is, the more what the model would say anyway is discounted.'),
+      make('p', '', make('b', '', 'r'), ' is relevance: how well the document fits the question, from 0 (it has none of its words) to 1. If two documents are equally sure of an answer, the more relevant one gives it.'),
+      make('p', '', make('b', '', 'β'), ' is contrast: how much the document changes what the model would say without reading anything, from 0 (not at all) to 1 (completely). The larger it is, the less counts what the model would have guessed anyway.'),
       table);
   }
 
@@ -127,6 +128,16 @@ export class ExpertsView {
     const list = make('ul', 'citations', ...items);
     list.setAttribute('aria-label', 'Where it stands');
     return list;
+  }
+
+  // What other documents answer.
+  #alternatives(row) {
+    const items = row.alternatives.map(other => {
+      const sure = typeof other.confidence === 'number' ? ` ${Math.round(100 * other.confidence)} %` : '';
+      const names = other.citations.map(citation => String(citation.document)).join(', ');
+      return make('li', '', `“${other.answer}”`, make('small', 'faint', `${sure} ${names}`));
+    });
+    return make('div', 'others', make('p', 'faint', 'Other documents say'), make('ul', '', ...items));
   }
 
   #read(id, spans) {

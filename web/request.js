@@ -13,8 +13,8 @@ export const tasks = {
     about: 'Name the attributes. All values of a document are extracted in parallel, each with its type and its position in the text.',
   },
   experts: {
-    verb: 'Ask the experts', path: 'v1/rag', name: 'rag', noun: 'answer', fields: ['title', 'score'], copied: 'the model’s own, by default', title: 'Who wrote which word',
-    about: 'Every document is read by its own expert. Together the experts generate one answer, and each word names its source document.',
+    verb: 'Ask all documents', path: 'v1/rag', name: 'rag', noun: 'answer', fields: ['title', 'score'], copied: 'as the model was trained', title: 'Answer from many documents',
+    about: 'Every document is read by itself. The answer comes from the one that has it, with its place there; what others answer is listed beside it.',
   },
 };
 

@@ -33,6 +33,8 @@ struct ConstraintOptions {
   bool canonical = true;
   // The answer ends as soon as its text may end, whatever else could follow.
   bool end_when_complete = false;
+  // FromCopies: several spans may follow one another, with "; " between them.
+  bool joined = false;
 };
 
 // A JSON value in a longer text: the text before it, and the schema that it fits.

@@ -58,13 +58,15 @@ struct FewShotExample {
 // JSONL of {"question","answer"}. Throws kNotFound, kInput naming file and line.
 std::vector<FewShotExample> ReadExamples(const std::string& path);
 
-// Defaults of rag's experts: comparable scores, and experts without an answer abstain.
+// Defaults of rag's experts: comparable scores, experts without an answer abstain, and no word is
+// divided among experts.
 inline PanelOptions RagPanel() {
   PanelOptions panel;
   panel.scores = PanelScores::kNormalised;
   panel.plausibility = 0.1;
   panel.abstention = 0.5;
   panel.abstention_scope = AbstentionScope::kFirstToken;
+  panel.switching = SwitchRule::kWord;
   return panel;
 }
 
@@ -100,7 +102,9 @@ struct RagOptions {
   int max_new = 64;
   std::vector<std::string> stop;
   TooLong too_long = TooLong::kFail;  // fail, or truncate the document
-  bool copy = false;                  // the answer is a span of one of the documents, or null
+  // The answer is a span of one of the documents, or null. Nothing: where the model's card says
+  // that it copies, except from examples and with kKvConcat, which has no constraints.
+  std::optional<bool> copy;
   // With kExperts: one more expert reads this many of the most relevant documents together, for
   // questions that need several; 0: none.
   int together = 0;

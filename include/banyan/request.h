@@ -29,6 +29,13 @@ namespace banyan {
 // The others come after all that are plausible, ranked by s_k without contrast; they are chosen
 // only where a constraint allows nothing else. An expert that most likely says null as its first
 // token does not vote at all, unless no expert would be left.
+//
+// Tokenizers divide words, numbers and names. Experts that are compared at every token may each
+// write a part of one, and what they write together stands in no document ("2 April 1818"). With
+// SwitchRule::kWord, the expert that begins a unit (decode/answer_words.h: a word, or a number,
+// date or name of several) goes on with it alone, until it says what does not belong to the unit;
+// then all experts choose what that is. With ExpertRequest::own_text, an
+// expert votes only as long as its own document has what the answer says.
 
 enum class FusionRule { kMax, kMixture, kProduct };
 // "max", "mixture", "product". Throws kUsage for another name.
@@ -52,6 +59,15 @@ enum class PanelScores {
 PanelScores ParsePanelScores(const std::string& name);
 const char* PanelScoresName(PanelScores scores);
 
+// Where another expert may go on with the answer.
+enum class SwitchRule {
+  kToken,  // at any token, as in the paper
+  kWord,   // between words, numbers, dates and names; needs the model's text side
+};
+// "word", "token". Throws kUsage for another name.
+SwitchRule ParseSwitchRule(const std::string& name);
+const char* SwitchRuleName(SwitchRule rule);
+
 // The part of the answer on which abstaining experts do not vote.
 enum class AbstentionScope {
   kAnswer,      // all of it
@@ -73,15 +89,21 @@ struct PanelOptions {
   double abstention = 0.0;
   std::vector<TokenId> null_tokens;
   AbstentionScope abstention_scope = AbstentionScope::kAnswer;
+  SwitchRule switching = SwitchRule::kToken;
 };
+
+class Constraint;  // constrain.h
 
 // One expert of an answer of the same request.
 struct ExpertRequest {
   std::uint64_t tag = 0;   // of the answer, which has PanelOptions
   double relevance = 1.0;  // r, in (0, 1]
+  // With SwitchRule::kWord, of answers that are copied (Constraint::FromCopies): the text that it
+  // copies from, with runs of white space as one space. It votes as long as its text has, from
+  // where a word begins, what the answer says after its last "; ". What no expert's text has, all
+  // may say.
+  std::string own_text = {};
 };
-
-class Constraint;  // constrain.h
 
 // --- Requests
 

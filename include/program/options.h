@@ -147,6 +147,7 @@ const OptionNames<Signal>& CandidateNames();
 const OptionNames<RagMethod>& RagMethodNames();
 const OptionNames<RelevanceFrom>& RelevanceNames();
 const OptionNames<FusionRule>& FusionRuleNames();
+const OptionNames<SwitchRule>& SwitchRuleNames();
 const OptionNames<PanelScores>& PanelScoresNames();
 const OptionNames<Strategy>& StrategyNames();
 // Of ask and extract; those of rag do not split.

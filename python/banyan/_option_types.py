@@ -105,10 +105,11 @@ class RagRows(TypedDict, total=False):
     plausibility: float
     abstention: float
     rule: Literal["max", "mixture", "product"]
+    switch: Literal["word", "token"]
     together: int
     ape_temperature: float
     ape_scale: float
-    copy: bool
+    copy: Union[bool, None]
     verify: bool
     max_new: int
     stop: Union[str, Sequence[str]]

@@ -45,6 +45,7 @@ FIXED: dict[str, dict[str, str]] = {
         "id": "id",
         "question": "string",
         "answer": "string",
+        "confidence": "double",
         "method": "string",
         "citations": "json",
         "finish_reason": "string",
@@ -99,7 +100,7 @@ MORE = {
         "stacked",
         "cut_bytes",
     },
-    "rag": {"abstained", "stale", "verified", "dropped", "empty", "truncated", "trace"},
+    "rag": {"alternatives", "reason", "abstained", "stale", "verified", "dropped", "empty", "truncated", "trace"},
     "embed": set(),
 }
 _PANDAS = {"int64": "Int64", "double": "float64", "bool": "boolean"}

@@ -52,8 +52,8 @@ void AtLeast(const char* name, double value, double least) {
 void ReadPanel(OptionReader& reader, PanelOptions& panel) {
   RagOptions rag;
   rag.panel = panel;
-  reader.ReadTable(
-      OnlyNamed(Bind(rag), {"rule", "gamma", "scores", "plausibility", "abstention", "beta"}));
+  reader.ReadTable(OnlyNamed(
+      Bind(rag), {"rule", "switch", "gamma", "scores", "plausibility", "abstention", "beta"}));
   panel = rag.panel;
   if (rag.gamma) panel.gamma = *rag.gamma;
   reader.Read("null_tokens", panel.null_tokens);

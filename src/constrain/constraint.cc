@@ -74,9 +74,13 @@ ExpressionPtr TemplateOf(std::span<const JsonSlot> slots, std::span<const std::s
 }  // namespace
 
 Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
-                  const std::bitset<256>& without, const DfaLimits& limits,
-                  std::string_view before) {
-  std::vector<ExpressionPtr> choices = {SpanOf(MakeSpanSource(text, without), SpanForm::kPlain)};
+                  const std::bitset<256>& without, const DfaLimits& limits, std::string_view before,
+                  bool joined) {
+  ExpressionPtr spans = SpanOf(MakeSpanSource(text, without), SpanForm::kPlain);
+  if (joined) {
+    spans = Sequence({Repeat(Sequence({spans, Literal("; ")}), 0, kUnbounded), spans});
+  }
+  std::vector<ExpressionPtr> choices = {spans};
   for (const std::string& other : others) choices.push_back(Literal(other));
   ExpressionPtr expression = Choice(std::move(choices));
   if (expression->kind == Expression::Kind::kNever) return Dfa::OfNothing();
@@ -143,7 +147,7 @@ std::shared_ptr<const Constraint> CopiesAfter(std::string_view before, std::stri
   for (const char c : before) {
     if (without[static_cast<std::uint8_t>(c)]) before = {};
   }
-  Dfa dfa = CopyAutomaton(text, others, without, {}, before);
+  Dfa dfa = CopyAutomaton(text, others, without, {}, before, options.joined);
   if (dfa.start() == Dfa::kDead) {
     Throw(ErrorKind::kInput, "there is nothing in the text that could be copied");
   }

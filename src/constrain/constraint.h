@@ -35,10 +35,11 @@ std::shared_ptr<const Constraint> CopiesAfter(std::string_view before, std::stri
                                               std::shared_ptr<const TokenTrie> trie,
                                               ConstraintOptions options);
 
-// Matches `before` followed by a span of `text` or by one of `others`. Throws kLimit for a text
+// Matches `before` followed by a span of `text`, or by several with "; " between them if they are
+// `joined`, or by one of `others`. Throws kLimit for a text
 // that is too long or too repetitive.
 Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
                   const std::bitset<256>& without, const DfaLimits& limits = {},
-                  std::string_view before = {});
+                  std::string_view before = {}, bool joined = false);
 
 }  // namespace banyan

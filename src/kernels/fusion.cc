@@ -77,6 +77,15 @@ const char* PanelScoresName(PanelScores scores) {
   return scores == PanelScores::kRaw ? "raw" : "normalised";
 }
 
+SwitchRule ParseSwitchRule(const std::string& name) {
+  for (const SwitchRule rule : {SwitchRule::kWord, SwitchRule::kToken}) {
+    if (name == SwitchRuleName(rule)) return rule;
+  }
+  Throw(ErrorKind::kUsage, "'{}' is no place to switch: expected word or token", name);
+}
+
+const char* SwitchRuleName(SwitchRule rule) { return rule == SwitchRule::kWord ? "word" : "token"; }
+
 const char* FusionRuleName(FusionRule rule) {
   if (rule == FusionRule::kMixture) return "mixture";
   return rule == FusionRule::kProduct ? "product" : "max";

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "documents/document_text.h"
+#include "documents/foreign_format.h"
 #include "text/unicode.h"
 
 namespace banyan {
@@ -175,13 +176,17 @@ void VisitDocuments(const std::string& file, const DocumentVisitor& visitor) {
       if (name.ends_with(packing)) name.resize(name.rfind('.'));
     }
     if (name.ends_with(".jsonl") || name.ends_with(".ndjson")) return VisitRows(file, visitor);
+    const std::string advice = ForeignAdvice(name);
+    if (!advice.empty()) Throw(ErrorKind::kInput, "{}", advice);
     HeadSource source(OpenByteSource(file));
     const DocumentKind kind = KindOf(name, source);
     WholeDocument document{file, "", ReadDocument(source, kind, kMaxBytes, nullptr)};
     if (IsBlank(document.text)) Throw(ErrorKind::kInput, "it has no text");
     visitor.document(document);
   } catch (const Error& e) {
-    visitor.left_out(fmt::format("{}: left out: {}", file, e.what()));
+    std::string_view why = e.what();
+    if (why.starts_with(file + ": ")) why.remove_prefix(file.size() + 2);
+    visitor.left_out(fmt::format("{}: left out: {}", file, why));
   }
 }
 

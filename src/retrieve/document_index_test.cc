@@ -141,6 +141,10 @@ TEST(DocumentIndex, ReadsTheDocumentsThatPeopleHave) {
       return text.find(name) != std::string::npos && text.find("left out") != std::string::npos;
     })) << name;
   }
+  EXPECT_TRUE(std::ranges::any_of(notices, [](const std::string& text) {
+    return text.find("a Word document, which is not read here; convert it: pandoc") !=
+           std::string::npos;
+  }));
   ASSERT_EQ(index->Search("the blue Marigold", 1).size(), 1u);
   EXPECT_EQ(index->at(index->Search("Marigold", 1)[0].passage).text,
             "# Boats\n\nThe *Marigold* is blue.");

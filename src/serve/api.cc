@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/work_budget.h"
 #include "documents/document_text.h"
+#include "documents/foreign_format.h"
 #include "serve/openai/completion.h"
 #include "serve/openai/embeddings.h"
 #include "serve/openai/responses.h"
@@ -260,6 +261,7 @@ void Api::Models(const std::string& id, HttpReply& reply) const {
 
 void Api::Documents(const HttpRequest& request, HttpReply& reply) {
   const std::string name = request.query_value("name");
+  if (const std::string advice = ForeignAdvice(name); !advice.empty()) throw ApiError(400, advice);
   const DocumentKind kind = KindOf(name, request.header("content-type"), request.body);
   const std::unique_ptr<ByteSource> source = ByteSourceOf(request.body, "the document");
   std::string text;

@@ -112,7 +112,7 @@ class Answers(RagTest):
         # A wrong document that is said to matter most outweighs the right one under a large gamma.
         for document in record["documents"]:
             document["score"] = 1e-4 if document["gold"] else 1.0
-        [row] = self.rag(self.write("wrong.jsonl", [record]), "--gamma", "20")
+        [row] = self.rag(self.write("wrong.jsonl", [record]), "--gamma", "20", "--no-copy", "--switch", "token")
         self.assertNotEqual(row["answer"], record["answers"][0])
 
     def test_relevance_is_that_of_bm25s(self):

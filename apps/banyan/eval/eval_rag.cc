@@ -50,6 +50,7 @@ const std::vector<SweptOption>& SweptOptions() {
       {"method", "", {}, "Ways to answer"},
       {"relevance", "", {}, "Who judges documents"},
       {"rule", "", kExperts, "Rules of experts"},
+      {"switch", "switch ", kExperts, "Where another expert may go on: word or token"},
       {"scores", "", kExperts, "What experts are compared by"},
       {"plausibility", "α ", kExperts, "Plausibility limits of experts"},
       {"abstention", "abstention ", kExperts, "Probabilities of null from which experts abstain"},
@@ -84,7 +85,7 @@ struct EvalRagOptions {
   std::map<std::string, std::vector<std::string>> values;  // of SweptOptions(), by name
   std::vector<int> documents = {0};
   std::string encoder;
-  bool copy = false;
+  std::optional<bool> copy;
   int max_new = 24;
   std::int64_t limit = -1, timed = 4;
 };
@@ -234,7 +235,9 @@ void AddSweepOptions(CLI::App& rag, EvalRagOptions& o) {
   rag.add_option("--encoder", o.encoder, "Model of dense, sparse and multi-vector relevance")
       ->type_name("MODEL")
       ->group(group);
-  rag.add_flag("--copy", o.copy, "Answers are copied from a document")->group(group);
+  rag.add_flag("--copy,!--no-copy", o.copy,
+               "Answers are copied from a document (default: if the model's card says so)")
+      ->group(group);
   rag.add_option("--max-new", o.max_new, "Maximum number of tokens of an answer")
       ->check(CLI::PositiveNumber)
       ->capture_default_str()

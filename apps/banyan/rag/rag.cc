@@ -220,19 +220,22 @@ std::vector<std::string> FirstRows(const std::string& path) {
 
 std::string NameOf(const Json& id) { return id.is_string() ? id.get<std::string>() : id.dump(); }
 
-// "  notes/harbour.txt#2, characters 120 to 127: KT-4821"
+// "notes/harbour.txt, characters 120 to 127"
+std::string PlaceText(const Json& citation) {
+  const bool from_file = citation.contains("source_begin");
+  const char* begin = from_file ? "source_begin" : "begin";
+  const char* end = from_file ? "source_end" : "end";
+  const std::string name = NameOf(citation.at(from_file ? "source" : "document"));
+  if (!citation.contains(begin)) return name;
+  return fmt::format("{}, characters {} to {}", name, citation.at(begin).get<std::int64_t>(),
+                     citation.at(end).get<std::int64_t>());
+}
+
+// "  notes/harbour.txt, characters 120 to 127: KT-4821"
 std::string SourcesText(const Json& row) {
   std::string text;
   for (const Json& citation : row.at("citations")) {
-    const bool from_file = citation.contains("source_begin");
-    const char* begin = from_file ? "source_begin" : "begin";
-    const char* end = from_file ? "source_end" : "end";
-    text += "  " + NameOf(citation.at(from_file ? "source" : "document"));
-    if (citation.contains(begin)) {
-      text += fmt::format(", characters {} to {}", citation.at(begin).get<std::int64_t>(),
-                          citation.at(end).get<std::int64_t>());
-    }
-    text += ": " + citation.at("text").get<std::string>() + "\n";
+    text += "  " + PlaceText(citation) + ": " + citation.at("text").get<std::string>() + "\n";
   }
   return text;
 }
@@ -269,6 +272,24 @@ std::string VerifiedText(const Json& row) {
   return text;
 }
 
+// "  or KT-4822 (0.41): notes/b.txt, characters 41 to 48"
+std::string AlternativesText(const Json& row) {
+  std::string text;
+  if (!row.contains("alternatives")) return text;
+  for (const Json& other : row.at("alternatives")) {
+    text += "  or " + other.at("answer").get<std::string>();
+    if (other.contains("confidence")) {
+      text += fmt::format(" ({:.2f})", other.at("confidence").get<double>());
+    }
+    const char* before = ": ";
+    for (const Json& citation : other.at("citations")) {
+      text += std::exchange(before, "; ") + PlaceText(citation);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 int AnswerOne(const RagCommand& command) {
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   const std::string row =
@@ -280,10 +301,11 @@ int AnswerOne(const RagCommand& command) {
   }
   const Json fields = Json::parse(row);
   const auto& answer = fields.at("answer");
-  Print(answer.is_string() ? answer.get<std::string>() + "\n" : "(the text does not say)\n");
+  Print(answer.is_string() ? answer.get<std::string>() + "\n"
+                           : "(" + fields.at("reason").get<std::string>() + ")\n");
   if (!command.quiet) {
-    Say(SourcesText(fields) + VerifiedText(fields) + StaleText(fields) +
-        DroppedText(fields, command.rag.min_relevance));
+    Print(SourcesText(fields) + AlternativesText(fields) + VerifiedText(fields));
+    Say(StaleText(fields) + DroppedText(fields, command.rag.min_relevance));
   }
   return 0;
 }

@@ -100,6 +100,7 @@ void AnswerEvents::AddEnd(Stream& stream, FinishReason reason, const std::string
   stream.text.reset();
   stream.constraint.reset();
   stream.allowed.reset();
+  stream.turns.reset();
   ++stream.answer_index;
 }
 

@@ -55,11 +55,11 @@ void CheckShare(const char* name, double share) {
   Throw(ErrorKind::kInput, "{} is {}: expected 0 to 1", name, share);
 }
 
-void CheckPanel(const AnswerRequest& answer, int vocabulary) {
+void CheckPanel(const AnswerRequest& answer, const Model::Parts& model) {
   const PanelOptions& panel = *answer.panel;
   CheckShare("plausibility", panel.plausibility);
   CheckShare("abstention", panel.abstention);
-  CheckTokens(panel.null_tokens, vocabulary);
+  CheckTokens(panel.null_tokens, model.config.vocab_size);
   const bool good_beta = panel.beta >= 0.0 && std::isfinite(panel.beta);
   if (panel.beta_rule == BetaRule::kFixed && !good_beta) {
     Throw(ErrorKind::kInput, "beta is {}: expected 0 or more", panel.beta);
@@ -72,6 +72,10 @@ void CheckPanel(const AnswerRequest& answer, int vocabulary) {
   }
   if (answer.want_logits) {
     Throw(ErrorKind::kInput, "an answer of several experts has no logits of one prompt");
+  }
+  if (panel.switching == SwitchRule::kWord && model.text == nullptr) {
+    Throw(ErrorKind::kInput,
+          "experts that switch at words need a tokenizer, and the model's files have none");
   }
 }
 
@@ -103,7 +107,7 @@ class Checker {
       CheckAnswer(answer, model_);
       CheckPrompt(end, has_tokens);
       if (!answer.panel) continue;
-      CheckPanel(answer, model_.config.vocab_size);
+      CheckPanel(answer, model_);
       const auto room = answer.forced.empty() ? std::int64_t{answer.max_new}
                                               : static_cast<std::int64_t>(answer.forced.size());
       if (!panels_.emplace(answer.tag, Panel{answer.panel->prior, room, {}}).second) {

@@ -45,7 +45,7 @@ class TreeBuilder {
   void FillPanels() {
     for (const auto& [expert, leaf] : experts_) {
       const auto panel = static_cast<size_t>(panel_of_tag_.at(expert.tag));
-      tree_.panels[panel].experts.push_back({leaf, expert.relevance});
+      tree_.panels[panel].experts.push_back({leaf, expert.relevance, expert.own_text});
     }
   }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct RequestPanel {
   struct Expert {
     std::int32_t leaf = -1;  // the last segment of its prompt
     double relevance = 1.0;
+    std::string own_text = {};  // see ExpertRequest
   };
   PanelOptions options;
   std::vector<Expert> experts;

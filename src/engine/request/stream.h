@@ -16,6 +16,7 @@
 #include "banyan/engine.h"
 #include "base/strong_int.h"
 #include "decode/answer_text.h"
+#include "engine/request/expert_turns.h"
 #include "engine/request/request_tree.h"
 #include "tree/forest.h"
 
@@ -64,6 +65,7 @@ struct Stream {
   // Of a constrained answer: its state, and the tokens that are allowed next.
   std::optional<ConstraintState> constraint;
   std::shared_ptr<const std::vector<std::uint32_t>> allowed;
+  std::unique_ptr<ExpertTurns> turns;  // of a panel whose experts take turns; else null
 
   const AnswerRequest& wanted() const {
     return request->answers[static_cast<size_t>(answer_index)];
@@ -72,6 +74,9 @@ struct Stream {
   // Whether its prompt is done; otherwise it waits for prefill.
   bool decodes() const { return state == State::kDecode || tokens_in_flight > 0 || ended; }
   bool has_panel() const { return declared().panel >= 0; }
+  const RequestPanel& panel() const {
+    return request->panels[static_cast<size_t>(declared().panel)];
+  }
   RequestStream& declared() const { return request->streams[static_cast<size_t>(index)]; }
   // Tokens of the answer being written, at most.
   size_t most_tokens() const {

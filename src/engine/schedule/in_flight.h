@@ -19,17 +19,21 @@ struct LaunchedStep {
     readers.clear();
     rows.clear();
     branches.clear();
+    owner_choices.clear();
     decode_only = take_at_once = false;
   }
 
   Tensor logits;  // [logit rows, vocab]; valid until the next step is launched
   std::unique_ptr<PendingChoices> choices;
-  // [choices] the stream whose next token each is. None: the stream ended with an earlier token,
-  // and the result is dropped.
+  // [choices but second ones] the stream whose next token each is. None: the stream ended with an
+  // earlier token, and the result is dropped.
   std::vector<StreamId> readers;
   std::vector<std::int32_t> rows;  // [choices] of the logits; the prior's of a panel
   std::vector<int> branches;       // [choices] rows that each was made of
-  bool decode_only = false;        // no prefill rows
+  // [readers] the place of a second choice, of the expert that has begun a word; -1: none. Empty:
+  // there is none at all.
+  std::vector<std::int32_t> owner_choices;
+  bool decode_only = false;  // no prefill rows
   // The tokens must be read before another step is launched: a stream wants the logits, or its
   // next token depends on this one in a way that only the host computes.
   bool take_at_once = false;

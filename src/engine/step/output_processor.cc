@@ -39,7 +39,8 @@ void OutputProcessor::TakeStep(LaunchedStep& step) {
     Stream& stream = running.at(step.readers[i]);
     --stream.tokens_in_flight;
     if (memory_.Written(stream) == 0) KeepPrompt(stream, step, i);
-    Take(stream, choices[i]);
+    const std::int32_t second = step.owner_choices.empty() ? -1 : step.owner_choices[i];
+    Take(stream, choices[i], second < 0 ? nullptr : &choices[static_cast<size_t>(second)]);
   }
   admission_.ForgetRemoved();
 #ifndef NDEBUG
@@ -57,7 +58,26 @@ void OutputProcessor::KeepPrompt(Stream& stream, const LaunchedStep& step, size_
   memory_.SavePrompt(stream);
 }
 
-void OutputProcessor::Take(Stream& stream, const TokenChoice& choice) {
+// Experts are counted among those that voted. Inside a unit its owner goes on; where it says
+// something else, all experts do.
+TokenChoice OutputProcessor::OfTurn(Stream& stream, const TokenChoice& of_all,
+                                    const TokenChoice* of_owner) {
+  ExpertTurns& turns = *stream.turns;
+  const bool ends = of_all.token != kNoToken;
+  const bool goes_on = of_owner != nullptr && of_owner->token != kNoToken &&
+                       (!ends || turns.GoesOn(of_owner->token));
+  TokenChoice choice = goes_on ? *of_owner : of_all;
+  if (choice.token == kNoToken) return choice;
+  const std::int32_t expert =
+      goes_on ? *turns.owner() : turns.voters()[static_cast<size_t>(choice.expert)];
+  choice.expert = turns.Take(choice.token, expert);
+  return choice;
+}
+
+void OutputProcessor::Take(Stream& stream, const TokenChoice& chosen, const TokenChoice* of_owner) {
+  TokenChoice of_turn;
+  if (stream.turns) of_turn = OfTurn(stream, chosen, of_owner);
+  const TokenChoice& choice = stream.turns ? of_turn : chosen;
   const AnswerRequest& wanted = stream.wanted();
   const size_t most = stream.most_tokens();
   if (most == 0) return FinishAnswer(stream, FinishReason::kLength, "");

@@ -29,8 +29,9 @@ class OutputProcessor {
   // Waits for the step. Throws what the backend does; then all steps in flight are dropped, as if
   // they had not been launched. REQUIRES: no caller iterates over the running streams.
   void TakeStep(LaunchedStep& step);
-  // Appends the next token to the answer that the stream writes. May retire the stream.
-  void Take(Stream& stream, const TokenChoice& choice);
+  // Appends the next token to the answer that the stream writes. May retire the stream. `of_owner`:
+  // the second choice of a stream whose experts take turns (SamplingBatch::AddOwners), or null.
+  void Take(Stream& stream, const TokenChoice& chosen, const TokenChoice* of_owner = nullptr);
   // Ends the answer being written. A stream of several answers continues with the next one that is
   // still wanted; any other is retired.
   void FinishAnswer(Stream& stream, FinishReason reason, const std::string& why);
@@ -38,6 +39,7 @@ class OutputProcessor {
   void Report(Receipt& receipt) const;
 
  private:
+  static TokenChoice OfTurn(Stream& stream, const TokenChoice& of_all, const TokenChoice* of_owner);
   void KeepPrompt(Stream& stream, const LaunchedStep& step, size_t choice);
   bool AddText(Stream& stream, bool stop_token);
 

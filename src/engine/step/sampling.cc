@@ -1,13 +1,13 @@
 #include "engine/step/sampling.h"
 
+#include <algorithm>
 #include <initializer_list>
+#include <optional>
+
+#include "load/model_parts.h"
 
 namespace banyan {
 namespace {
-
-const RequestPanel& PanelOf(const Stream& stream) {
-  return stream.request->panels[static_cast<size_t>(stream.declared().panel)];
-}
 
 // Those from which its first token is sampled.
 bool WantsLogits(const Stream& stream) { return stream.wanted().want_logits && !stream.decodes(); }
@@ -18,7 +18,7 @@ bool MustTakeAtOnce(const Stream& stream) {
   const AnswerRequest& wanted = stream.wanted();
   const bool in_turn = stream.end_answer - stream.answer_index > 1;
   return WantsLogits(stream) || wanted.sampling.repetition_penalty != 1.0f || wanted.constraint ||
-         in_turn || stream.skeleton;
+         in_turn || stream.skeleton || stream.turns;
 }
 
 // Looks up which tokens may come next.
@@ -65,8 +65,9 @@ void PanelRows::Clear() {
   experts_.clear();
 }
 
-std::int32_t PanelRows::Add(const Stream& stream, std::span<const std::int32_t> rows) {
-  const RequestPanel& declared = PanelOf(stream);
+std::int32_t PanelRows::Add(const Stream& stream, std::span<const std::int32_t> rows,
+                            std::span<const std::int32_t> voters) {
+  const RequestPanel& declared = stream.panel();
   const PanelOptions& options = declared.options;
   const Answer& answer = stream.answer;
   const bool fixed = options.beta_rule == BetaRule::kFixed;
@@ -87,6 +88,8 @@ std::int32_t PanelRows::Add(const Stream& stream, std::span<const std::int32_t> 
   const size_t unnamed = options.prior ? 0 : 1;
   std::vector<ExpertRow>& experts = experts_.emplace_back();
   for (size_t k = 0; k < expert_rows.size(); ++k) {
+    const auto number = static_cast<std::int32_t>(k);
+    if (!voters.empty() && !std::ranges::binary_search(voters, number)) continue;
     ExpertRow& expert = experts.emplace_back();
     expert.row = expert_rows[k];
     if (k >= unnamed) expert.relevance = declared.experts[k - unnamed].relevance;
@@ -110,7 +113,7 @@ std::int32_t PanelRows::Add(const Stream& stream, std::span<const std::int32_t> 
 
 void KeepMeasured(Stream& stream, const TokenChoice& choice) {
   if (!stream.answer.betas.empty()) return;
-  const RequestPanel& panel = PanelOf(stream);
+  const RequestPanel& panel = stream.panel();
   stream.answer.betas = panel.options.beta_rule == BetaRule::kFixed
                             ? std::vector<double>(panel.experts.size(), panel.options.beta)
                             : choice.betas;
@@ -119,6 +122,8 @@ void KeepMeasured(Stream& stream, const TokenChoice& choice) {
 
 void SamplingBatch::Clear() {
   rows_.clear();
+  owner_rows_.clear();
+  masks_.clear();
   panels_.Clear();
   want_logits_ = take_at_once_ = false;
 }
@@ -126,9 +131,44 @@ void SamplingBatch::Clear() {
 void SamplingBatch::Add(Stream& stream, std::span<const std::int32_t> rows) {
   Constrain(stream);
   rows_.push_back(RowFor(stream, rows.front()));
-  if (stream.has_panel()) rows_.back().panel = panels_.Add(stream, rows);
+  if (stream.has_panel()) AddPanel(stream, rows);
   want_logits_ = want_logits_ || WantsLogits(stream);
   take_at_once_ = take_at_once_ || MustTakeAtOnce(stream);
+}
+
+void SamplingBatch::AddPanel(Stream& stream, std::span<const std::int32_t> rows) {
+  SamplingRow& row = rows_.back();
+  const bool words = stream.panel().options.switching == SwitchRule::kWord;
+  if (!stream.turns && words && stream.wanted().forced.empty()) {
+    if (!words_) words_ = std::make_shared<WordTokens>(text_->parts().tokenizer);
+    stream.turns = std::make_unique<ExpertTurns>(stream.panel(), words_);
+  }
+  if (!stream.turns) {
+    row.panel = panels_.Add(stream, rows);
+    return;
+  }
+  row.panel = panels_.Add(stream, rows, stream.turns->voters());
+  const std::optional<std::int32_t> owner = stream.turns->owner();
+  if (!owner) return;
+  SamplingRow& of_owner = owner_rows_.emplace_back(rows_.size() - 1, row).second;
+  of_owner.panel = panels_.Add(stream, rows, {&*owner, 1});
+  // All experts choose among the tokens that the unit does not go on with.
+  const std::span<const std::uint32_t> others = stream.turns->OtherTokens();
+  std::vector<std::uint32_t>& mask = masks_.emplace_back(others.begin(), others.end());
+  for (size_t w = 0; w < mask.size() && !row.allowed.empty(); ++w) {
+    mask[w] &= w < row.allowed.size() ? row.allowed[w] : 0;
+  }
+  row.allowed = mask;
+}
+
+std::vector<std::int32_t> SamplingBatch::AddOwners() {
+  if (owner_rows_.empty()) return {};
+  std::vector<std::int32_t> places(rows_.size(), -1);
+  for (const auto& [stream, row] : owner_rows_) {
+    places[stream] = static_cast<std::int32_t>(rows_.size());
+    rows_.push_back(row);
+  }
+  return places;
 }
 
 double UniformOf(const DrawKey& key) {

@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "decode/answer_words.h"
 #include "engine/request/stream.h"
 #include "kernels/kernels.h"
 
@@ -22,8 +25,10 @@ class PanelRows {
  public:
   void Clear();
   // The stream's panel, from the rows of its branches' logits; returns its place in rows().
-  // REQUIRES: the stream has a panel. [branches] rows, the answer's own segment first.
-  std::int32_t Add(const Stream& stream, std::span<const std::int32_t> rows);
+  // REQUIRES: the stream has a panel. [branches] rows, the answer's own segment first. `voters`:
+  // the experts that take part, rising; all where beta or abstention are still to be measured.
+  std::int32_t Add(const Stream& stream, std::span<const std::int32_t> rows,
+                   std::span<const std::int32_t> voters = {});
   // Valid until the next Add or Clear.
   std::span<const PanelRow> rows() const { return panels_; }
   bool empty() const { return panels_.empty(); }
@@ -38,12 +43,20 @@ void KeepMeasured(Stream& stream, const TokenChoice& choice);
 
 class SamplingBatch {
  public:
+  // `text` may be null: the model has no text side.
+  explicit SamplingBatch(std::shared_ptr<const Text> text = nullptr) : text_(std::move(text)) {}
   void Clear();
   // Adds the stream's next token. rows: [branches] of the logits; a panel has several. Looks up
   // which tokens the stream's constraint allows.
   void Add(Stream& stream, std::span<const std::int32_t> rows);
+  // After the last Add. Inside a unit that an expert has begun (ExpertTurns), the stream's own
+  // choice is what all experts say if the unit ends here; a second one is what its owner says.
+  // Returns for each stream the place of that second choice, behind all first ones; -1: none.
+  // Empty: there is no second choice.
+  std::vector<std::int32_t> AddOwners();
 
-  // [streams that were added]; rows refer to the streams, and to each other until the next Add.
+  // [streams that were added, second choices]; rows refer to the streams, and to each other until
+  // the next Add.
   std::span<const SamplingRow> rows() const { return rows_; }
   std::span<const PanelRow> panels() const { return panels_.rows(); }
   // A stream that was added wants the logits themselves.
@@ -52,7 +65,13 @@ class SamplingBatch {
   bool take_at_once() const { return take_at_once_; }
 
  private:
+  void AddPanel(Stream& stream, std::span<const std::int32_t> rows);
+
+  std::shared_ptr<const Text> text_;
+  std::shared_ptr<WordTokens> words_;  // made when first needed
   std::vector<SamplingRow> rows_;
+  std::vector<std::pair<size_t, SamplingRow>> owner_rows_;  // which stream's; rising
+  std::deque<std::vector<std::uint32_t>> masks_;            // of the rows
   PanelRows panels_;
   bool want_logits_ = false, take_at_once_ = false;
 };

@@ -80,6 +80,7 @@ StepLauncher::StepLauncher(const EngineOptions& options, const Model::Parts& mod
       running_(parts.running),
       memory_(parts.memory),
       in_flight_(parts.in_flight),
+      sampling_(model.text),
       roofline_(model) {}
 
 void StepLauncher::Launch(const Scheduler& scheduler, StepPlan& plan) {
@@ -95,6 +96,7 @@ void StepLauncher::Launch(const Scheduler& scheduler, StepPlan& plan) {
     step.rows.push_back(logits_.front());
     step.branches.push_back(static_cast<int>(logits_.size()));
   }
+  step.owner_choices = sampling_.AddOwners();
   step.take_at_once = sampling_.take_at_once();
 
   ForwardPass& model = *engine_memory_.forward;

@@ -14,6 +14,7 @@
 #include "base/csv.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "documents/foreign_format.h"
 #include "retrieve/corpus.h"
 #include "tasks/input/input_files.h"
 
@@ -57,9 +58,12 @@ std::string SkippedText(const std::string& folder, const std::map<std::string, i
                      count == 1 ? "" : "s", endings);
 }
 
+constexpr size_t kMostForeign = 3;  // of a folder, that are named with what to do
+
 struct FolderContents {
   std::vector<std::string> files;
   std::map<std::string, int> skipped;  // how many of each ending
+  std::vector<std::string> foreign;    // of these, files whose format can be converted
   std::vector<std::string> links;      // that lead out of the folder
 };
 
@@ -91,6 +95,7 @@ void Search(const fs::path& folder, const SearchedFolder& searched, FolderConten
       } else if (readable_kind) {
         found.files.push_back(path.lexically_normal().string());
       } else {
+        if (!ForeignAdvice(path.string()).empty()) found.foreign.push_back(path.string());
         ++found
               .skipped[path.has_extension() ? path.extension().string() : path.filename().string()];
       }
@@ -118,6 +123,11 @@ std::vector<std::string> FilesIn(const std::string& folder, const std::string& o
           folder);
   }
   if (!found.skipped.empty() && notice) notice(SkippedText(folder, found.skipped));
+  std::sort(found.foreign.begin(), found.foreign.end());
+  if (found.foreign.size() > kMostForeign) found.foreign.resize(kMostForeign);
+  for (const std::string& file : found.foreign) {
+    if (notice) notice(fmt::format("{}: left out: {}", file, ForeignAdvice(file)));
+  }
   return found.files;
 }
 
@@ -163,50 +173,6 @@ constexpr std::array kEndings = {
     Ending{".xhtml", InputKind::kHtml},      Ending{".pdf", InputKind::kPdf},
 };
 
-// A format that people have and we do not read, and the one command that converts it: {in} is the
-// file, {out} its name with the ending `becomes`.
-struct Foreign {
-  std::string_view ending, what, command, becomes;
-};
-
-constexpr std::string_view kPandas =
-    "python3 -c \"import pandas, sys; pandas.read_feather(sys.argv[1]).to_json(sys.argv[2], "
-    "orient='records', lines=True)\" {in} {out}";
-// Of what the Python package reads: the same command with another beginning.
-constexpr std::string_view kPythonPackage = "";
-constexpr std::string_view kOfficeTable = "libreoffice --headless --convert-to csv {in}";
-constexpr std::string_view kOfficeText = "libreoffice --headless --convert-to txt {in}";
-constexpr std::string_view kPandoc = "pandoc -t plain {in} -o {out}";
-
-constexpr std::array kForeign = {
-    Foreign{".parquet", "Parquet", kPythonPackage, ""},
-    Foreign{".feather", "Feather", kPandas, ".jsonl"},
-    Foreign{".arrow", "Arrow", kPandas, ".jsonl"},
-    Foreign{".bz2", "packed by bzip2", "bunzip2 -k {in}", ""},
-    Foreign{".xz", "packed by xz", "unxz -k {in}", ""},
-    Foreign{".lz4", "packed by lz4", "unlz4 {in}", ""},
-    Foreign{".zip", "a ZIP archive", "unzip {in} -d {out}", ""},
-    Foreign{".7z", "a 7-Zip archive", "7z x {in} -o{out}", ""},
-    Foreign{".tar", "a tar archive", "mkdir {out} && tar xf {in} -C {out}", ""},
-    Foreign{".tgz", "a tar archive", "mkdir {out} && tar xf {in} -C {out}", ""},
-    Foreign{".xlsx", "a spreadsheet", kOfficeTable, ".csv"},
-    Foreign{".xls", "a spreadsheet", kOfficeTable, ".csv"},
-    Foreign{".ods", "a spreadsheet", kOfficeTable, ".csv"},
-    Foreign{".docx", "a Word document", kPandoc, ".txt"},
-    Foreign{".doc", "a Word document", kOfficeText, ".txt"},
-    Foreign{".odt", "an OpenDocument text", kPandoc, ".txt"},
-    Foreign{".rtf", "a rich text", kPandoc, ".txt"},
-    Foreign{".epub", "an e-book", kPandoc, ".txt"},
-    Foreign{".pptx", "a presentation", kOfficeText, ".txt"},
-};
-
-void Replace(std::string& text, std::string_view mark, std::string_view with) {
-  for (size_t at = text.find(mark); at != std::string::npos;
-       at = text.find(mark, at + with.size())) {
-    text.replace(at, mark.size(), with);
-  }
-}
-
 std::string InLowerCase(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -215,18 +181,6 @@ std::string InLowerCase(std::string_view text) {
 
 std::string LowerName(std::string_view path) {
   return InLowerCase(path.substr(path.rfind('/') + 1));
-}
-
-// As one word of a shell.
-std::string ShellWord(const std::string& text) {
-  const bool plain = std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) ||
-           std::string_view("/._-+=:@%,").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain && !text.empty()) return text;
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
 }
 
 // The first tag is one that pages begin with.
@@ -313,22 +267,8 @@ bool IsDocument(InputKind kind) {
 }
 
 void RefuseForeignFormat(const std::string& path) {
-  const std::string name = LowerName(path);
-  for (const Foreign& foreign : kForeign) {
-    if (!name.ends_with(foreign.ending)) continue;
-    if (foreign.command == kPythonPackage) {
-      Throw(ErrorKind::kUsage,
-            "{}: {}, which the Python package reads: the same command with python3 -m banyan "
-            "instead of banyan (pip install 'banyan-engine[arrow]')",
-            path, foreign.what);
-    }
-    std::string command(foreign.command);
-    const std::string stem = path.substr(0, path.size() - foreign.ending.size());
-    Replace(command, "{in}", ShellWord(path));
-    Replace(command, "{out}", ShellWord(stem + std::string(foreign.becomes)));
-    Throw(ErrorKind::kUsage, "{}: {}, which is not read here; convert it: {}", path, foreign.what,
-          command);
-  }
+  const std::string advice = ForeignAdvice(path);
+  if (!advice.empty()) Throw(ErrorKind::kUsage, "{}: {}", path, advice);
 }
 
 }  // namespace banyan

@@ -18,8 +18,10 @@ std::vector<OutputRow> RecordWork::Rows() {
 nlohmann::ordered_json ErrorAt(const RowPlace& place, const RowProblem& problem) {
   const std::string where =
       place.line > 0 ? fmt::format("{}, line {}", place.file, place.line) : place.file;
+  // What could not be opened names itself.
+  const bool named = !place.file.empty() && problem.message.starts_with(place.file + ": ");
   return {{"kind", ErrorKindName(problem.kind)},
-          {"message", fmt::format("{}: {}", where, problem.message)},
+          {"message", named ? problem.message : fmt::format("{}: {}", where, problem.message)},
           {"file", place.file},
           {"line", place.line}};
 }

@@ -314,6 +314,12 @@ const OptionNames<FusionRule>& FusionRuleNames() {
   return names;
 }
 
+const OptionNames<SwitchRule>& SwitchRuleNames() {
+  static const OptionNames<SwitchRule> names =
+      NamesOf({SwitchRule::kWord, SwitchRule::kToken}, SwitchRuleName);
+  return names;
+}
+
 const OptionNames<PanelScores>& PanelScoresNames() {
   static const OptionNames<PanelScores> names =
       NamesOf({PanelScores::kNormalised, PanelScores::kRaw}, PanelScoresName);

@@ -350,6 +350,11 @@ void AddPanel(OptionTable<RagOptions>& rows) {
            "rule", [](RagOptions & o) -> auto& { return o.panel.rule; }, FusionRuleNames(),
            "How experts become one")
            .CountsIf(IsPanel),
+       RagRow::Name(
+           "switch", [](RagOptions & o) -> auto& { return o.panel.switching; }, SwitchRuleNames(),
+           "Where another expert may go on with the answer: between words, numbers, dates and "
+           "names (word), or at any token as in the paper (token)")
+           .CountsIf(IsPanel),
        RagRow::Whole("together", &RagOptions::together,
                      "One more expert reads so many of the most relevant documents together, for "
                      "questions that need several; 0: none")
@@ -372,7 +377,9 @@ void AddAnswers(OptionTable<RagOptions>& rows) {
   AddGroup<RagOptions>(
       rows, "Answers",
       {RagRow::Flag("copy", &RagOptions::copy,
-                    "The answer is copied from one of the documents, word for word, or null")
+                    "The answer is a verbatim span of one of the documents, or null (default: if "
+                    "the model's card says so)")
+           .Style(CommandStyle::kYesOrNo)
            .Identity(),
        RagRow::Flag("verify", &RagOptions::verify,
                     "Answer again without each document that is cited; the row says whether that "

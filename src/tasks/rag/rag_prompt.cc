@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "tasks/prompt/document_fitter.h"
+#include "text/unicode.h"
 
 namespace banyan {
 namespace {
@@ -17,6 +18,18 @@ AskOptions WriterOptions(const RagOptions& options, const std::string& instructi
   writer.instruction = instruction;
   writer.chat = options.chat;
   return writer;
+}
+
+// The text with every run of white space as one space, and a line's end.
+void AddOneSpaced(std::string_view text, std::string& out) {
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Character character = ReadUtf8(text, at);
+    const bool space = character.valid && IsWhitespace(character.code);
+    if (!space) out += text.substr(at, character.length);
+    if (space && !out.ends_with(' ')) out += ' ';
+    at += character.length;
+  }
+  out += '\n';
 }
 
 PromptSegment Segment(std::vector<TokenId> tokens) {
@@ -88,15 +101,30 @@ AnswerRequest RagRequests::Request(std::uint64_t tag,
   request.max_new = settings_.options.max_new;
   request.stop_tokens = settings_.model->end_tokens();
   request.stop_strings = settings_.options.stop;
-  if (!settings_.options.copy) return request;
+  if (settings_.copies) request.constraint = CopiesOf(copied_from, copied_from.size() > 1);
+  return request;
+}
+
+std::shared_ptr<const Constraint> RagRequests::CopiesOf(const std::vector<size_t>& documents,
+                                                        bool joined) const {
   std::vector<std::string_view> texts;
-  for (const size_t document : copied_from) texts.emplace_back(record_.documents[document].text);
+  for (const size_t document : documents) texts.emplace_back(record_.documents[document].text);
   const std::vector<std::string> nothing = {"null"};  // as SaysNothing reads it
   ConstraintOptions options;
-  options.end_tokens = request.stop_tokens;
+  options.end_tokens = settings_.model->end_tokens();
   options.mask_bytes = size_t{4} << 20;
-  request.constraint = Constraint::FromCopies(texts, nothing, settings_.trie, options);
-  return request;
+  options.joined = joined;
+  return Constraint::FromCopies(texts, nothing, settings_.trie, options);
+}
+
+// An expert that copies says nothing that its own documents do not have.
+ExpertRequest RagRequests::Expert(std::uint64_t tag, const std::vector<size_t>& read) const {
+  ExpertRequest expert{tag, record_.documents[read.front()].relevance};
+  const bool words = settings_.options.panel.switching == SwitchRule::kWord;
+  if (!settings_.copies || !words) return expert;
+  for (const size_t document : read)
+    AddOneSpaced(record_.documents[document].text, expert.own_text);
+  return expert;
 }
 
 PromptSegment RagRequests::Experts(std::uint64_t tag, std::optional<size_t> left_out) {
@@ -111,7 +139,7 @@ PromptSegment RagRequests::Experts(std::uint64_t tag, std::optional<size_t> left
     branch.keep_as =
         document.id.is_string() ? document.id.get<std::string>() : DumpJson(document.id);
     PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
-    leaf.experts.push_back({tag, document.relevance});
+    leaf.experts.push_back(Expert(tag, {i}));
   }
   const std::vector<size_t> together = record_.Together(settings_.options.together, left_out);
   if (!together.empty()) {
@@ -120,11 +148,29 @@ PromptSegment RagRequests::Experts(std::uint64_t tag, std::optional<size_t> left
     segments.document = settings_.prompt->Encode(text, record_.question).document;
     PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, Json("together"))));
     PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
-    leaf.experts.push_back({tag, record_.documents[together.front()].relevance});
+    leaf.experts.push_back(Expert(tag, together));
   }
   PromptSegment& prior = root.below.emplace_back(Segment(segments.question));
   prior.answers.push_back(Request(tag, read));
   if (!read.empty()) prior.answers.back().panel = settings_.options.panel;
+  return root;
+}
+
+PromptSegment RagRequests::Alone(const std::vector<size_t>& documents, size_t source,
+                                 const std::vector<TokenId>& said) {
+  PromptSegment root;
+  for (size_t i = 0; i <= documents.size(); ++i) {
+    const bool scores = i == documents.size();
+    if (scores && said.empty()) break;
+    const size_t read = scores ? source : documents[i];
+    const RagDocument& document = record_.documents[read];
+    const RagSegments segments = settings_.prompt->Encode(document.Shown(), record_.question);
+    root.tokens = segments.system;
+    PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
+    PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
+    leaf.answers.push_back(Request(i + 1, {read}));
+    if (scores) leaf.answers.back().forced = said;
+  }
   return root;
 }
 

@@ -64,6 +64,7 @@ struct RagSettings {
   std::unique_ptr<RagPrompt> map_prompt;  // of map-reduce's first stage
   std::unique_ptr<Retriever> retriever;
   std::unique_ptr<KvConcat> kv_concat;    // of kv-concat; else null
+  bool copies = false;                    // answers are spans of documents
   std::shared_ptr<const TokenTrie> trie;  // for answers that are copied; else null
 };
 
@@ -77,6 +78,10 @@ class RagRequests {
   // right after the system prompt, so questions that read the same ones share their KV. Where the
   // one document is left out the prior answers alone.
   PromptSegment Experts(std::uint64_t tag, std::optional<size_t> left_out = std::nullopt);
+  // What documents answer alone, tagged with their places in `documents`, from 1; and, tagged with
+  // the next number, what `source` says to the tokens `said`, if there are any.
+  PromptSegment Alone(const std::vector<size_t>& documents, size_t source,
+                      const std::vector<TokenId>& said);
   // A note of each document, tagged with its number, from 1.
   PromptSegment Notes();
   // The question over one text, which is made of these documents.
@@ -92,6 +97,9 @@ class RagRequests {
  private:
   std::vector<TokenId> Fitted(const RagSegments& segments, const Json& document);
   AnswerRequest Request(std::uint64_t tag, const std::vector<size_t>& copied_from) const;
+  std::shared_ptr<const Constraint> CopiesOf(const std::vector<size_t>& documents,
+                                             bool joined) const;
+  ExpertRequest Expert(std::uint64_t tag, const std::vector<size_t>& read) const;
 
   const RagSettings& settings_;
   const RagRecord& record_;

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "retrieve/bm25.h"
 #include "tasks/job/task.h"
+#include "tasks/rag/rag_evidence.h"
 #include "text/text.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -55,6 +56,9 @@ std::string_view WithoutMarks(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kMarks) + 1 - first);
 }
 
+constexpr const char* kNoDocumentAnswers = "no document answers the question";
+constexpr const char* kStandsNowhere = "what the model wrote stands in no document";
+
 double ToMicroseconds(double seconds) { return std::round(seconds * 1e6) / 1e6; }
 
 }  // namespace
@@ -78,6 +82,28 @@ std::optional<CitedBytes> FindWords(std::string_view text, std::string_view want
     if (whole(span.end)) return span;
   }
   return std::nullopt;
+}
+
+std::optional<std::vector<std::string_view>> SpansOf(std::string_view said,
+                                                     const std::vector<RagDocument>& documents) {
+  constexpr std::string_view kBetween = "; ";
+  std::vector<std::string_view> spans;
+  while (!said.empty()) {
+    // The longest beginning that stands in a document and is followed by nothing or by a separator.
+    size_t end = said.size();
+    const auto stands = [&](size_t size) {
+      return std::ranges::any_of(documents, [&](const RagDocument& document) {
+        return FindWords(document.text, said.substr(0, size)).has_value();
+      });
+    };
+    while (end != std::string_view::npos && end > 0 && !stands(end)) {
+      end = said.rfind(kBetween, end - 1);
+    }
+    if (end == std::string_view::npos || end == 0) return std::nullopt;
+    spans.push_back(said.substr(0, end));
+    said.remove_prefix(std::min(said.size(), end + kBetween.size()));
+  }
+  return spans;
 }
 
 nlohmann::ordered_json CitationOf(const RagDocument& document, std::string_view written) {
@@ -137,7 +163,7 @@ std::string RagRowWriter::TextOf(const Answer& answer) const {
                          ? answer.text
                          : settings_.text->Decode(known, /*skip_special=*/true);
   // A copy that was cut short ends with its last whole word.
-  if (settings_.options.copy && answer.finish == FinishReason::kLength) {
+  if (settings_.copies && answer.finish == FinishReason::kLength) {
     const size_t end = std::string_view(text).find_last_of(kSpaces);
     if (end != std::string::npos) text.resize(end);
   }
@@ -153,12 +179,16 @@ OutputRow RagRowWriter::Row(const RagAnswers& answers, const std::vector<Json>& 
   fields["id"] = record_.id;
   fields["question"] = record_.question;
   const std::string said = no_notes ? std::string() : TextOf(answer);
-  fields["answer"] = SaysNothing(said) ? OrderedJson() : OrderedJson(said);
+  const RagEvidence evidence(settings_, record_, [this](const Answer& one) { return TextOf(one); });
+  const bool stands = !SaysNothing(said) && evidence.Stands(said);
+  fields["answer"] = stands ? OrderedJson(said) : OrderedJson();
+  if (!stands) fields["reason"] = SaysNothing(said) ? kNoDocumentAnswers : kStandsNowhere;
+  evidence.Write(answers, stands ? said : "", fields);
   fields["finish_reason"] = no_notes ? "stop" : FinishReasonName(answer.finish);
   fields["tokens"] = answer.tokens.size();
   fields["prompt_tokens"] = answer.prompt_tokens;
   fields["method"] = RagMethodName(options.method);
-  fields["citations"] = Citations(answer);
+  fields["citations"] = stands ? Citations(answer) : OrderedJson::array();
   if (!answer.abstentions.empty()) {
     fields["abstained"] = std::ranges::count_if(
         answer.abstentions, [&](double share) { return share >= options.panel.abstention; });
@@ -244,8 +274,11 @@ OrderedJson RagRowWriter::Citations(const Answer& answer) const {
     }
   };
   const bool experts = settings_.options.method == RagMethod::kExperts;
-  if (experts && settings_.options.copy) {
-    cite(record_.documents[SourceOf(answer, said)], said);
+  const auto spans = settings_.copies ? SpansOf(said, record_.documents) : std::nullopt;
+  if (experts && spans) {
+    for (const std::string_view span : *spans) {
+      cite(record_.documents[SourceOf(answer, span)], span);
+    }
     return citations;
   }
   if (experts) {
@@ -267,7 +300,9 @@ OrderedJson RagRowWriter::Citations(const Answer& answer) const {
   for (size_t i = 0; i < record_.documents.size(); ++i) {
     if (top1 && i != record_.MostRelevant()) continue;
     const RagDocument& document = record_.documents[i];
-    if (FindWords(document.text, said)) cite(document, said);
+    for (const std::string_view span : spans.value_or(std::vector<std::string_view>{said})) {
+      if (FindWords(document.text, span)) cite(document, span);
+    }
   }
   return citations;
 }
@@ -279,16 +314,23 @@ std::vector<size_t> RagRowWriter::ReadBy(std::int32_t expert) const {
   return record_.Together(settings_.options.together);
 }
 
-// Of the documents that contain the answer, the one that won most of its tokens, else the most
-// relevant; where none contains it, the same among all.
-size_t RagRowWriter::SourceOf(const Answer& answer, const std::string& text) const {
+size_t RagRowWriter::SourceOf(const Answer& answer, std::string_view span) const {
   std::vector<std::int64_t> written(record_.documents.size(), 0);
-  for (const std::int32_t winner : answer.experts) {
-    for (const size_t i : ReadBy(winner)) ++written.at(i);
+  const std::vector<std::string> pieces = TokenTexts(answer);
+  std::string all;
+  for (const std::string& piece : pieces) all += piece;
+  const size_t begin = std::min(all.find(span), all.size());
+  size_t at = 0;
+  for (size_t t = 0; t < pieces.size() && t < answer.experts.size(); ++t) {
+    const size_t end = at + pieces[t].size();
+    if (end > begin && at < begin + span.size()) {
+      for (const size_t i : ReadBy(answer.experts[t])) ++written.at(i);
+    }
+    at = end;
   }
   const auto rank = [&](size_t i) {
     const RagDocument& document = record_.documents[i];
-    const bool has = FindWords(document.text, text).has_value();
+    const bool has = FindWords(document.text, span).has_value();
     return std::tuple(has, written[i], document.relevance);
   };
   size_t best = 0;

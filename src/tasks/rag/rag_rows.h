@@ -24,6 +24,11 @@ struct CitedBytes {
 // space; else in other case of ASCII letters too. Nothing: nowhere, or `wanted` is blank.
 std::optional<CitedBytes> FindWords(std::string_view text, std::string_view wanted);
 
+// The spans of a copied answer that stand in documents: all of it, else what "; " divides. Nothing:
+// a part of it stands nowhere.
+std::optional<std::vector<std::string_view>> SpansOf(std::string_view said,
+                                                     const std::vector<RagDocument>& documents);
+
 // {"document","text","begin","end",…}: the document's own words and their place. Words that the
 // document does not have are cited as they were written, without a place.
 nlohmann::ordered_json CitationOf(const RagDocument& document, std::string_view written);
@@ -41,7 +46,15 @@ struct RagAnswers {
     Answer answer;
   };
 
+  // What a document answers by itself.
+  struct Alone {
+    size_t document = 0;
+    Answer answer;
+  };
+
   Answer answer;
+  std::vector<Alone> alone;       // of documents that may have an answer, the best first
+  std::optional<Answer> scored;   // the answer once more, by the document that is cited
   std::vector<Answer> notes;      // map-reduce: [documents]
   std::vector<LeftOut> left_out;  // with --verify: [documents that are cited]
 };
@@ -57,11 +70,13 @@ class RagRowWriter {
   // Of experts: the runs of tokens that each document won. Else, and of copied answers: the
   // documents that contain the answer, among those that were read.
   nlohmann::ordered_json Citations(const Answer& answer) const;
+  // The document of a copied span: of those that have it, the one that won most of its tokens, else
+  // the most relevant; where none has it, the same among all.
+  size_t SourceOf(const Answer& answer, std::string_view span) const;
 
  private:
   std::vector<std::string> TokenTexts(const Answer& answer) const;
   std::vector<size_t> ReadBy(std::int32_t expert) const;
-  size_t SourceOf(const Answer& answer, const std::string& text) const;
   nlohmann::ordered_json Stale(const nlohmann::ordered_json& citations) const;
   nlohmann::ordered_json Verified(const RagAnswers& answers,
                                   const nlohmann::ordered_json& answer) const;

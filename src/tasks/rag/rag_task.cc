@@ -21,6 +21,12 @@
 
 namespace banyan {
 
+namespace {
+
+constexpr size_t kMostAlone = 8;  // documents that are asked by themselves
+
+}  // namespace
+
 RagWork::RagWork(const RagSettings& settings, RagRecord record, RowPlace place)
     : settings_(settings),
       record_(std::move(record)),
@@ -37,6 +43,10 @@ std::vector<PromptSegment> RagWork::NextPrompts() {
       stage_ = Stage::kAnswer;
       return AskOverNotes();
     case Stage::kAnswer:
+      stage_ = Stage::kAlone;
+      if (std::vector<PromptSegment> prompts = AskAlone(); !prompts.empty()) return prompts;
+      [[fallthrough]];
+    case Stage::kAlone:
       if (!settings_.options.verify) break;
       stage_ = Stage::kVerify;
       return AskWithoutCited();
@@ -91,6 +101,29 @@ std::vector<PromptSegment> RagWork::AskOverNotes() {
   return prompts;
 }
 
+// What the documents that may have an answer say by themselves, and how sure the cited one is of
+// this one. Their KV is cached, and documents that abstained are left out: a few rows and steps.
+std::vector<PromptSegment> RagWork::AskAlone() {
+  const Answer& answer = answers_.answer;
+  const RagOptions& options = settings_.options;
+  if (!settings_.copies || options.method != RagMethod::kExperts || answer.tokens.empty())
+    return {};
+  std::vector<size_t> documents;
+  for (const size_t i : record_.ByRelevance(record_.documents.size())) {
+    const bool known = i < answer.abstentions.size();
+    if (known && answer.abstentions[i] >= options.panel.abstention) continue;
+    if (documents.size() < kMostAlone) documents.push_back(i);
+  }
+  for (const size_t i : documents) answers_.alone.push_back({i, {}});
+  const bool says = !SaysNothing(rows_.TextOf(answer));
+  if (documents.empty() && !says) return {};
+  std::vector<PromptSegment> prompts;
+  prompts.push_back(requests_.Alone(documents,
+                                    says ? rows_.SourceOf(answer, rows_.TextOf(answer)) : 0,
+                                    says ? answer.tokens : std::vector<TokenId>()));
+  return prompts;
+}
+
 // A request for every document that the answer cites, without that document. The KV of
 // all others is still cached, so only the answers are computed.
 std::vector<PromptSegment> RagWork::AskWithoutCited() {
@@ -111,6 +144,13 @@ void RagWork::Take(Answer answer) {
   if (stage_ == Stage::kNotes) {
     const auto document = static_cast<size_t>(answer.tag) - 1;
     answers_.notes[document] = std::move(answer);
+  } else if (stage_ == Stage::kAlone) {
+    const auto place = static_cast<size_t>(answer.tag) - 1;
+    if (place == answers_.alone.size()) {
+      answers_.scored = std::move(answer);
+    } else {
+      answers_.alone.at(place).answer = std::move(answer);
+    }
   } else if (stage_ == Stage::kVerify) {
     answers_.left_out.at(static_cast<size_t>(answer.tag) - 1).answer = std::move(answer);
   } else {
@@ -157,10 +197,10 @@ void CheckOptions(const RagOptions& options) {
     Throw(ErrorKind::kUsage, "--experts examples goes with --method experts, found {}",
           RagMethodName(options.method));
   }
-  if (options.copy && options.method == RagMethod::kKvConcat) {
+  if (options.copy.value_or(false) && options.method == RagMethod::kKvConcat) {
     Throw(ErrorKind::kUsage, "--copy: kv-concat has no constraints");
   }
-  if (options.copy && options.experts == ExpertsAre::kExamples) {
+  if (options.copy.value_or(false) && options.experts == ExpertsAre::kExamples) {
     Throw(ErrorKind::kUsage, "--copy: answers are not copied from examples (--experts examples)");
   }
   if (options.verify && options.method != RagMethod::kExperts) {
@@ -242,7 +282,10 @@ RagTask::RagTask(std::shared_ptr<Model> model, const RagOptions& options) {
     Throw(ErrorKind::kUnsupported, "rag: the model's files have no tokenizer");
   }
   settings_.model = model;
-  if (options.copy) settings_.trie = MakeTokenTrie(*settings_.text);
+  const bool may_copy =
+      options.method != RagMethod::kKvConcat && options.experts != ExpertsAre::kExamples;
+  settings_.copies = options.copy.value_or(may_copy && model->card().copies);
+  if (settings_.copies) settings_.trie = MakeTokenTrie(*settings_.text);
   if (options.method == RagMethod::kKvConcat) {
     settings_.kv_concat = std::make_unique<KvConcat>(
         std::move(model), KvConcatOptions{options.ape_temperature, options.ape_scale});
@@ -260,6 +303,7 @@ Json RagTask::Parameters() const {
   const RagOptions& options = settings_.options;
   Json parameters = IdentityOf(options);
   parameters["--chat"] = settings_.prompt->uses_chat() ? "on" : "off";
+  parameters["--copy"] = settings_.copies;
   parameters["--index"] = options.index ? options.index->fingerprint() : "";
   parameters["--encoder"] = options.encoder.fingerprint;
   parameters["--reranker"] = options.reranker.fingerprint;

@@ -28,10 +28,11 @@ class RagWork : public RecordWork {
 
  private:
   static constexpr std::uint64_t kAnswerTag = 0;  // of the answer; others begin with 1
-  enum class Stage { kBegin, kNotes, kAnswer, kVerify, kDone };
+  enum class Stage { kBegin, kNotes, kAnswer, kAlone, kVerify, kDone };
 
   std::vector<PromptSegment> AskFirst();
   std::vector<PromptSegment> AskOverNotes();
+  std::vector<PromptSegment> AskAlone();
   std::vector<PromptSegment> AskWithoutCited();
 
   const RagSettings& settings_;

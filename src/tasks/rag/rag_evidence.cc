@@ -1,0 +1,109 @@
+#include "tasks/rag/rag_evidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tasks/job/task.h"
+#include "tasks/output/row_format.h"
+
+namespace banyan {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr size_t kMostAlternatives = 4;
+constexpr double kLeastShare = 1e-12;  // of a probability whose logarithm is taken
+
+}  // namespace
+
+bool RagEvidence::Stands(const std::string& said) const {
+  return !settings_.copies || SpansOf(said, record_.documents).has_value();
+}
+
+// Measured for `rag`, else for `ask`: of one document the prompt is the same.
+const Calibration* RagEvidence::CalibrationOf(const char* kind) const {
+  const ModelCard& card = settings_.model->card();
+  const Calibration* own = card.CalibrationOf("rag", kind);
+  return own != nullptr ? own : card.CalibrationOf("ask", kind);
+}
+
+std::vector<RagEvidence::Candidate> RagEvidence::Candidates(const RagAnswers& answers,
+                                                            const std::string& said) const {
+  const Calibration* calibration = CalibrationOf("answer");
+  std::vector<Candidate> candidates;
+  if (!said.empty()) candidates.push_back(Candidate{said, {}, 1.0});
+  std::vector<std::string> parts;  // of an answer of several spans: they are no other answers
+  for (const std::string_view span :
+       SpansOf(said, record_.documents).value_or(std::vector<std::string_view>())) {
+    parts.push_back(ComparableAnswer(std::string(span)));
+  }
+  for (const RagAnswers::Alone& alone : answers.alone) {
+    const std::string text = text_of_(alone.answer);
+    if (SaysNothing(text) || !FindWords(record_.documents[alone.document].text, text)) continue;
+    const std::string comparable = ComparableAnswer(text);
+    if (parts.size() > 1 && std::ranges::find(parts, comparable) != parts.end()) continue;
+    auto same = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
+      return ComparableAnswer(candidate.answer) == comparable;
+    });
+    if (same == candidates.end()) same = candidates.insert(same, Candidate{text, {}, 1.0});
+    same->documents.push_back(alone.document);
+    if (calibration == nullptr) continue;
+    same->all_wrong *= 1.0 - calibration->Probability(alone.answer.logprobs);
+  }
+  const bool said_alone = !said.empty() && !candidates.front().documents.empty();
+  if (!said.empty() && !said_alone && answers.scored && calibration != nullptr) {
+    candidates.front().all_wrong = 1.0 - calibration->Probability(answers.scored->logprobs);
+  }
+  // Of answers that exclude one another at most one is right.
+  double sum = 0.0;
+  for (const Candidate& candidate : candidates) sum += candidate.confidence();
+  for (Candidate& candidate : candidates) {
+    if (sum > 1.0) candidate.all_wrong = 1.0 - candidate.confidence() / sum;
+  }
+  return candidates;
+}
+
+// A null is right if no document has the answer: as sure as the least sure of them is.
+std::optional<double> RagEvidence::NullConfidence(const Answer& answer) const {
+  const Calibration* calibration = CalibrationOf("null");
+  if (calibration == nullptr || answer.abstentions.empty()) return std::nullopt;
+  double least = 1.0;
+  for (const double share : answer.abstentions) {
+    // The null itself, and an end that is certain.
+    const std::vector<float> logprobs = {
+        static_cast<float>(std::log(std::clamp(share, kLeastShare, 1.0))), 0.0f};
+    least = std::min(least, calibration->Probability(logprobs));
+  }
+  return least;
+}
+
+void RagEvidence::Write(const RagAnswers& answers, const std::string& said,
+                        OrderedJson& row) const {
+  if (!settings_.copies || settings_.options.method != RagMethod::kExperts) return;
+  std::vector<Candidate> candidates = Candidates(answers, said);
+  const bool calibrated = CalibrationOf("answer") != nullptr;
+  if (said.empty()) {
+    const std::optional<double> sure = NullConfidence(answers.answer);
+    if (sure) row["confidence"] = RowProbability(*sure);
+  } else {
+    if (calibrated) row["confidence"] = RowProbability(candidates.front().confidence());
+    candidates.erase(candidates.begin());
+  }
+  std::ranges::stable_sort(
+      candidates, [](const Candidate& a, const Candidate& b) { return a.all_wrong < b.all_wrong; });
+  OrderedJson alternatives = OrderedJson::array();
+  for (const Candidate& candidate : candidates) {
+    if (alternatives.size() == kMostAlternatives) break;
+    OrderedJson& entry = alternatives.emplace_back();
+    entry["answer"] = candidate.answer;
+    if (calibrated) entry["confidence"] = RowProbability(candidate.confidence());
+    entry["citations"] = OrderedJson::array();
+    for (const size_t document : candidate.documents) {
+      entry["citations"].push_back(CitationOf(record_.documents[document], candidate.answer));
+    }
+  }
+  if (!alternatives.empty()) row["alternatives"] = std::move(alternatives);
+}
+
+}  // namespace banyan

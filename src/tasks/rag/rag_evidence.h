@@ -1,0 +1,47 @@
+// What speaks for an answer and against it: whether it stands in a document, how likely it is
+// right, and what else documents answer.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "tasks/rag/rag_prompt.h"
+#include "tasks/rag/rag_record.h"
+#include "tasks/rag/rag_rows.h"
+
+namespace banyan {
+
+class RagEvidence {
+ public:
+  using TextOf = std::function<std::string(const Answer&)>;
+  RagEvidence(const RagSettings& settings, const RagRecord& record, TextOf text_of)
+      : settings_(settings), record_(record), text_of_(std::move(text_of)) {}
+
+  // Whether the answer may be shown: where answers are copied, a document has it.
+  bool Stands(const std::string& said) const;
+  // `confidence`, where the model's card has a calibration, and `alternatives`: what documents
+  // answer otherwise, the surest first. `said`: the answer; empty: null.
+  void Write(const RagAnswers& answers, const std::string& said, nlohmann::ordered_json& row) const;
+
+ private:
+  // An answer of one or more documents. They support it: it is wrong only if all are.
+  struct Candidate {
+    std::string answer;
+    std::vector<size_t> documents;
+    double all_wrong = 1.0;
+    double confidence() const { return 1.0 - all_wrong; }
+  };
+
+  std::vector<Candidate> Candidates(const RagAnswers& answers, const std::string& said) const;
+  std::optional<double> NullConfidence(const Answer& answer) const;
+  const Calibration* CalibrationOf(const char* kind) const;
+
+  const RagSettings& settings_;
+  const RagRecord& record_;
+  const TextOf text_of_;
+};
+
+}  // namespace banyan
