@@ -98,6 +98,9 @@ class Engine:
     """
 
     def __init__(self, model: Model, **options: Unpack[EngineOptions]) -> None:
+        # Answers have arrays. The thread that makes them must not be the first to import it: Python may be ending then.
+        import numpy  # noqa: F401
+
         self.model = model
         self._native = _native.Engine(model._native, native_engine_options(options))
         self._router = _Router(self._native, model)
