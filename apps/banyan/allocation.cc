@@ -1,7 +1,7 @@
 // The program's operator new: tells what a request of the server allocates, and keeps a reserve for
-// the moment in which the system has no memory. Destructors of the JSON library allocate; one that
-// could not would end the process. The part of the program that is no library, so that nobody who
-// links the library gets it.
+// the moment in which the system has no memory: the engine's thread, where nobody could catch what
+// it throws while it hands over answers, goes on. The part of the program that is no library, so
+// that nobody who links the library gets it.
 #include <malloc.h>
 
 #include <atomic>

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
@@ -14,6 +13,7 @@
 #include "bench_commands.h"
 #include "bench_report.h"
 #include "bench_run.h"
+#include "program/json_library.h"
 
 namespace banyan::app {
 namespace {

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "banyan/error.h"
 #include "bench_commands.h"
 #include "bench_report.h"
 #include "bench_run.h"
 #include "measure_attention.h"
+#include "program/json_library.h"
 
 namespace banyan::app {
 namespace {

@@ -8,7 +8,6 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "banyan/constrain.h"
@@ -18,6 +17,7 @@
 #include "bench_commands.h"
 #include "bench_report.h"
 #include "bench_run.h"
+#include "program/json_library.h"
 
 namespace banyan::app {
 namespace {

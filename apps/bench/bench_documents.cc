@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <string>
@@ -23,6 +22,7 @@
 #include "bench_report.h"
 #include "bench_run.h"
 #include "measure_store.h"
+#include "program/json_library.h"
 
 namespace banyan::app {
 namespace {

@@ -9,13 +9,13 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "banyan/error.h"
 #include "baseline/speculative.h"
 #include "bench_commands.h"
 #include "bench_report.h"
 #include "bench_run.h"
+#include "program/json_library.h"
 #include "shell/table_options.h"
 #include "tasks/ask/ask_task.h"
 #include "tasks/extract/extract_task.h"

@@ -6,13 +6,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "banyan/error.h"
 #include "bench_commands.h"
 #include "bench_report.h"
 #include "bench_run.h"
+#include "program/json_library.h"
 
 namespace banyan::app {
 namespace {

@@ -2,12 +2,12 @@
 // shared and hydragen: decode rates of many streams over one shared prefix.
 #include <fmt/format.h>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "banyan/error.h"
 #include "bench_commands.h"
 #include "bench_report.h"
 #include "bench_run.h"
+#include "program/json_library.h"
 
 namespace banyan::app {
 namespace {

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "banyan/error.h"
 #include "bench_commands.h"
 #include "bench_report.h"
 #include "bench_run.h"
+#include "program/json_library.h"
 
 namespace banyan::app {
 namespace {

@@ -1,10 +1,10 @@
 // Tables on stderr, JSON for machines.
 #include "bench_report.h"
+#include "program/json_library.h"
 
 #include <fmt/format.h>
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "program/fresh_file.h"
 

@@ -1,11 +1,11 @@
 // banyan bench step and bench ops: whole steps beside their parts, and each part beside what the
 // machine can do.
 #include "measure_step.h"
+#include "program/json_library.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "bench_commands.h"
 #include "bench_report.h"

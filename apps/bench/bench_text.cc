@@ -7,13 +7,13 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "banyan/error.h"
 #include "banyan/model.h"
 #include "banyan/text.h"
 #include "bench_commands.h"
 #include "bench_report.h"
+#include "program/json_library.h"
 
 namespace banyan::app {
 namespace {

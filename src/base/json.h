@@ -2,10 +2,10 @@
 // header is heavy to compile: include it only where JSON is handled.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 #include <string_view>
+
+#include "program/json_library.h"
 
 namespace banyan {
 

@@ -34,7 +34,7 @@ void CheckRoom(size_t bytes) {
 
 }  // namespace
 
-WorkStopped::WorkStopped(Why why) : Error(ErrorKind::kLimit, MessageOf(why)), why_(why) {}
+WorkStopped::WorkStopped(Why why) : std::runtime_error(MessageOf(why)), why_(why) {}
 
 BudgetScope::BudgetScope(const WorkBudget& budget)
     : before_(std::exchange(thread_budget, &budget)),

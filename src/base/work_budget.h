@@ -6,9 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <string>
+#include <stdexcept>
 
-#include "banyan/error.h"
 #include "program/memory_tally.h"
 
 namespace banyan {
@@ -21,8 +20,9 @@ struct WorkBudget {
   std::function<bool(size_t)> take_room;
 };
 
-// Thrown by CheckBudget and ChargeBudget.
-class WorkStopped : public Error {
+// Thrown by CheckBudget and ChargeBudget. The work is over as a whole: it is no Error, which might
+// become the fault of a row, a parameter or a schema.
+class WorkStopped : public std::runtime_error {
  public:
   // kRoom: others have the memory now; kNever: there is not so much.
   enum class Why { kTime, kUnwanted, kRoom, kNever };

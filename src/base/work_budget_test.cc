@@ -4,11 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <type_traits>
 
+#include "base/error.h"
 #include "support/counted_memory.h"
 
 namespace banyan {
 namespace {
+
+// Whoever turns an Error into a row's problem or a refusal lets it pass.
+static_assert(!std::is_base_of_v<Error, WorkStopped>);
 
 using testing_support::CountedMemory;
 

@@ -10,7 +10,6 @@
 #include "banyan/constrain.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/work_budget.h"
 #include "constrain/expression.h"
 #include "constrain/json_schema.h"
 #include "constrain/regex_parser.h"
@@ -87,8 +86,6 @@ Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
   if (!before.empty()) expression = Sequence({Literal(before), expression});
   try {
     return Dfa(Nfa(*expression), limits, without);
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kLimit) throw;
     Throw(ErrorKind::kLimit,

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/work_budget.h"
 #include "constrain/json_literals.h"
 #include "constrain/regex_parser.h"
 #include "constrain/schema_document.h"
@@ -57,8 +56,6 @@ ExpressionPtr WithLength(const ExpressionPtr& e, std::int64_t least, std::int64_
 ExpressionPtr PatternAt(const SchemaPlace& place) {
   try {
     return MatchWithin(ParsePattern(*place.String("pattern")));
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const Error& e) {
     place.At("pattern").Refuse(e.kind(), e.what());
   }

@@ -1,11 +1,10 @@
 // The type of an attribute, from values that documents have for it.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <span>
 #include <string>
 
+#include "program/json_library.h"
 #include "propose/lexicon.h"
 
 namespace banyan {

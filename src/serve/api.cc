@@ -267,8 +267,6 @@ void Api::Documents(const HttpRequest& request, HttpReply& reply) {
   std::string text;
   try {
     text = ReadDocument(*source, kind, static_cast<size_t>(context_.options.max_body), nullptr);
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const Error& error) {
     throw ApiError(error.kind() == ErrorKind::kLimit ? 413 : 400, error.what());
   }

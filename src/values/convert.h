@@ -88,10 +88,11 @@
 // values by the same rule are null, and so is a mention that denies its value ("not green").
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "program/json_library.h"
 
 namespace banyan {
 

@@ -1,12 +1,12 @@
 // Exact decimal arithmetic: 1.35 kg in g is 1350, and 0.1 stays 0.1.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "program/json_library.h"
 
 namespace banyan {
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "banyan/engine.h"
 #include "banyan/error.h"
 #include "banyan/types.h"
+#include "program/json_library.h"
 
 namespace banyan::app {
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +18,7 @@
 #include "model/reader_offer.h"
 #include "program.h"
 #include "program/fresh_file.h"
+#include "program/json_library.h"
 #include "program/kv.h"
 #include "program/message_text.h"
 #include "program/options.h"

@@ -1,6 +1,5 @@
 // banyan model: which models there are, what one is without loading it, and how to get one.
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "model/reader_offer.h"
 #include "program.h"
 #include "program/hub.h"
+#include "program/json_library.h"
 #include "program/models.h"
 #include "terminal/terminal.h"
 

@@ -2,7 +2,6 @@
 // the\npassages alone, without a model that answers. Options and help are in rag_options.cc.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -22,6 +21,7 @@
 #include "job/job_session.h"
 #include "program.h"
 #include "program/fresh_file.h"
+#include "program/json_library.h"
 #include "program/rag.h"
 #include "rag/rag_index.h"
 #include "rag/rag_options.h"

@@ -212,22 +212,19 @@ HttpServer::State::State(const HttpLimits& limits_, HttpHandler& handler_)
 }
 
 void HttpServer::State::Accept() {
-  acceptor.async_accept([this](boost::system::error_code error, Tcp::socket socket) {
-    accepting = false;
-    if (!acceptor.is_open()) return;
-    if (!error) {
-      Accept();
-      return Add(std::move(socket));
-    }
-    // No descriptors are left, for instance: others will end meanwhile.
-    accept_again.expires_after(kAcceptAgain);
-    accept_again.async_wait([this](boost::system::error_code cancelled) {
-      accepting = false;
-      if (!cancelled && acceptor.is_open()) Accept();
-    });
-    accepting = true;
-  });
-  accepting = true;
+  acceptor.async_accept(
+      [this, held = Asked(asked)](boost::system::error_code error, Tcp::socket socket) {
+        if (!acceptor.is_open()) return;
+        if (!error) {
+          Accept();
+          return Add(std::move(socket));
+        }
+        // No descriptors are left, for instance: others will end meanwhile.
+        accept_again.expires_after(kAcceptAgain);
+        accept_again.async_wait([this, held = Asked(asked)](boost::system::error_code cancelled) {
+          if (!cancelled && acceptor.is_open()) Accept();
+        });
+      });
 }
 
 void HttpServer::State::Add(Tcp::socket socket) {
@@ -272,12 +269,12 @@ void HttpServer::Run() {
   State& state = *state_;
   while (!state.io.stopped()) {
     try {
-      if (!state.accepting && state.acceptor.is_open()) state.Accept();
+      if (state.asked == 0 && state.acceptor.is_open()) state.Accept();
     } catch (...) {
       // Nothing is asked for yet: others are served meanwhile, and after that it is tried again.
     }
     try {
-      if (state.accepting || !state.acceptor.is_open()) {
+      if (state.asked > 0 || !state.acceptor.is_open()) {
         state.io.run();
       } else {
         state.io.run_for(kAcceptAgain);

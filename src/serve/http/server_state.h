@@ -15,6 +15,7 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "serve/http/http.h"
@@ -50,7 +51,21 @@ using IoWorkGuard = boost::asio::executor_work_guard<boost::asio::io_context::ex
 struct HttpServer::State {
   State(const HttpLimits& limits, HttpHandler& handler);
 
-  // Asks for the next connection. What it throws leaves `accepting` false.
+  // Held by what will take or ask for the next connection. It goes with a handler that is dropped
+  // without being called, as Asio does when it has no memory for the new connection's socket.
+  class Asked {
+   public:
+    explicit Asked(int& count) : count_(&count) { ++count; }
+    Asked(Asked&& other) noexcept : count_(std::exchange(other.count_, nullptr)) {}
+    ~Asked() {
+      if (count_ != nullptr) --*count_;
+    }
+
+   private:
+    int* count_;
+  };
+
+  // Asks for the next connection, or throws.
   void Accept();
   void Add(boost::asio::ip::tcp::socket socket);
   void CloseIdle();
@@ -58,6 +73,7 @@ struct HttpServer::State {
   // Random: a count would tell one client of the others'. For the socket thread.
   std::uint64_t NewRequestNumber();
 
+  int asked = 0;  // before io, which drops handlers at its end; for the socket thread alone
   boost::asio::io_context io{1};
   std::optional<IoWorkGuard> busy;
   boost::asio::ip::tcp::acceptor acceptor{io};
@@ -69,7 +85,6 @@ struct HttpServer::State {
   std::list<HttpConnection*> all;
   std::list<HttpConnection*> waiting;  // for a complete request, longest first
   std::random_device random;
-  bool accepting = false;  // a connection was asked for, or a timer will ask
   bool draining = false;
   bool over = false;  // the lists above are about to be destroyed
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/work_budget.h"
 #include "serve/request/api_error.h"
 
 namespace banyan {
@@ -79,8 +78,6 @@ std::shared_ptr<const Constraint> ConstraintCache::Get(std::uint64_t scope, Kind
   try {
     made = regex ? Constraint::FromRegex(source, Trie(), options)
                  : Constraint::FromJsonSchema(source, Trie(), options);
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const Error& error) {
     throw ApiError(400, fmt::format("'{}': {}", param, error.what()), param);
   }

@@ -12,7 +12,6 @@
 
 #include "banyan/error.h"
 #include "base/json.h"
-#include "base/work_budget.h"
 #include "program/options.h"
 #include "serve/request/api_error.h"
 #include "text/unicode.h"
@@ -89,8 +88,6 @@ Json ReadBody(std::string_view body) {
       throw ApiError(400, fmt::format("the body: expected an object, found {}", TypeName(json)));
     }
     return json;
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const Error& error) {
     throw ApiError(400, fmt::format("the body: {}", error.what()));
   }

@@ -3,13 +3,13 @@
 // (program/options.h).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/json_text.h"
+#include "program/json_library.h"
 #include "program/options.h"
 #include "program/serve.h"
 

@@ -9,7 +9,6 @@
 #include "base/characters.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/work_budget.h"
 #include "program/options.h"
 #include "serve/request/api_error.h"
 #include "serve/request/parameters.h"
@@ -161,8 +160,6 @@ template <typename Make>
 std::unique_ptr<Task> MakeTask(const Make& make) {
   try {
     return make();
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const Error& error) {
     throw ApiError(400, error.what());
   }

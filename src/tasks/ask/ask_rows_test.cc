@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "banyan/error.h"
+#include "base/work_budget.h"
 #include "support/byte_model.h"
 #include "tasks/ask/ask_task.h"
 
@@ -84,6 +85,7 @@ TEST(AskRows, WhatWasThrownIsTheRowsProblem) {
   EXPECT_EQ(ProblemOf(Error(ErrorKind::kLimit, "why")).kind, ErrorKind::kLimit);
   EXPECT_EQ(ProblemOf(std::bad_alloc()).kind, ErrorKind::kLimit);
   EXPECT_EQ(ProblemOf(std::runtime_error("why")).message, "why");
+  EXPECT_THROW(ProblemOf(WorkStopped(WorkStopped::Why::kTime)), WorkStopped);  // no fault of a row
 }
 
 }  // namespace

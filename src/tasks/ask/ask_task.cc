@@ -10,7 +10,6 @@
 #include "banyan/constrain.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/work_budget.h"
 #include "tasks/input/input.h"
 #include "tasks/job/job.h"
 #include "tasks/options/task_options.h"
@@ -70,8 +69,6 @@ std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, cons
     const std::shared_ptr<const TokenTrie> trie = make_trie();
     return regex ? Constraint::FromRegex(options.regex, trie, constraint)
                  : Constraint::FromJsonSchema(options.json_schema, trie, constraint);
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const Error& e) {
     Throw(ErrorKind::kUsage, "{}: {}", regex ? "--regex" : "--json-schema", e.what());
   }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/work_budget.h"
 #include "tasks/prompt/document_fitter.h"
 
 namespace banyan {
@@ -112,8 +111,6 @@ void AskWork::Guarded(size_t question, const std::function<void()>& body) {
   if (problem) return;
   try {
     body();
-  } catch (const WorkStopped&) {
-    throw;  // the request is over, not this question alone
   } catch (const std::exception& e) {
     problem = ProblemOf(e);
   }

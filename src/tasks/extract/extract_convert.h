@@ -3,8 +3,6 @@
 // the document.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +11,7 @@
 
 #include "banyan/constrain.h"
 #include "banyan/extract.h"
+#include "program/json_library.h"
 #include "text/span.h"
 #include "values/convert.h"
 

@@ -12,12 +12,11 @@
 // lowers it.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <span>
 #include <string>
 #include <vector>
 
+#include "program/json_library.h"
 #include "tasks/extract/extract_slot.h"
 #include "tasks/extract/extract_value.h"
 

@@ -2,13 +2,12 @@
 // template and how they are divided into skeletons.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "program/json_library.h"
 #include "tasks/extract/extract_slot.h"
 
 namespace banyan {

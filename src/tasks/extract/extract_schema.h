@@ -1,8 +1,6 @@
 // Reading schemas: JSON with the place of every value, so that every refusal says where.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "banyan/extract.h"
+#include "program/json_library.h"
 
 namespace banyan {
 

@@ -8,7 +8,6 @@
 #include "base/characters.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "base/work_budget.h"
 #include "values/convert.h"
 
 namespace banyan {
@@ -175,8 +174,6 @@ ValueSlot MakeSlot(const ExtractAttribute& attribute, std::string piece, SlotReq
       made = Constraint::FromJsonTemplate({&value, 1}, after, request.trie,
                                           AnswerOptions(request, size_t{8} << 20));
     }
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const Error& e) {
     refuse(e.what());
   }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "banyan/answer.h"
 #include "banyan/extract.h"
+#include "program/json_library.h"
 #include "tasks/extract/extract_slot.h"
 #include "text/span.h"
 

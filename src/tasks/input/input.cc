@@ -11,6 +11,7 @@
 #include "base/byte_source.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/work_budget.h"
 #include "load/model_parts.h"
 #include "tasks/input/input.h"
 #include "tasks/input/input_rows.h"
@@ -108,6 +109,7 @@ ErrorKind KindNamed(const std::string& name) {
 }  // namespace
 
 RowProblem ProblemOf(const std::exception& thrown) {
+  if (const auto* stopped = dynamic_cast<const WorkStopped*>(&thrown)) throw *stopped;
   if (const auto* error = dynamic_cast<const Error*>(&thrown))
     return {error->kind(), error->what()};
   if (dynamic_cast<const std::bad_alloc*>(&thrown)) return {ErrorKind::kLimit, "out of memory"};

@@ -25,7 +25,8 @@ struct RowProblem {
   std::string message;
 };
 
-// What a row's error says of anything that was thrown while it was read, asked or written.
+// What a row's error says of anything that was thrown while it was read, asked or written. Throws
+// WorkStopped on: it concerns more than the row.
 RowProblem ProblemOf(const std::exception& thrown);
 
 struct InputRow {

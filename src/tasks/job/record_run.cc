@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/work_budget.h"
 #include "tasks/input/input.h"
 
 namespace banyan {
@@ -36,8 +35,6 @@ void RecordRun::Start(Task& task, const Model& model, std::span<const InputRow> 
       if (!adapter.empty()) options_.adapter = std::move(adapter);
       work_ = rows.size() == 1 ? task.Start(rows.front()) : task.StartStack(rows);
       PrepareRound();
-    } catch (const WorkStopped&) {
-      throw;
     } catch (const std::exception& thrown) {
       problem = ProblemOf(thrown);
     }
@@ -110,8 +107,6 @@ void RecordRun::NextRound() {
   if (refused_ || cancelled_) return Finish();
   try {
     PrepareRound();
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const std::exception& thrown) {
     const RowProblem problem = ProblemOf(thrown);
     work_->Refuse(Error(problem.kind, problem.message));

@@ -1,7 +1,6 @@
 #include "tasks/job/record_window.h"
 
 #include "base/error.h"
-#include "base/work_budget.h"
 
 namespace banyan {
 
@@ -48,8 +47,6 @@ bool RecordWindow::Submit() {
       if (!request) return false;
       records_.emplace(*request, next.record);
       over = run->second->Submitted();
-    } catch (const WorkStopped&) {
-      throw;
     } catch (const Error& error) {
       over = run->second->Refuse(next.prompt.answers, error);
     }
