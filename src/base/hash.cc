@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "base/error.h"
@@ -13,13 +14,26 @@
 
 namespace banyan {
 
+namespace {
+
+// Fetched once: EVP_sha256() would look the algorithm up at every initialisation.
+const EVP_MD* Sha256Algorithm() {
+  static const EVP_MD* const algorithm = [] {
+    const EVP_MD* const fetched = ::EVP_MD_fetch(nullptr, "SHA256", nullptr);
+    return fetched != nullptr ? fetched : throw std::bad_alloc();
+  }();
+  return algorithm;
+}
+
+}  // namespace
+
 void Sha256::Free::operator()(evp_md_ctx_st* context) const { ::EVP_MD_CTX_free(context); }
 
+// Only memory can be missing: libcrypto asks for it itself.
 Sha256::Sha256() : context_(::EVP_MD_CTX_new()) {
-  // Fetched once: EVP_sha256() would look the algorithm up at every initialisation.
-  static const EVP_MD* const algorithm = ::EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  BANYAN_CHECK(context_ != nullptr && algorithm != nullptr);
-  BANYAN_CHECK(::EVP_DigestInit_ex(context_.get(), algorithm, nullptr) == 1);
+  if (context_ == nullptr || ::EVP_DigestInit_ex(context_.get(), Sha256Algorithm(), nullptr) != 1) {
+    throw std::bad_alloc();
+  }
 }
 
 Sha256& Sha256::Add(std::span<const std::byte> bytes) {
