@@ -42,6 +42,7 @@ int Run(int argc, char** argv, const std::vector<Command (*)(CLI::App&)>& adders
   CLI::App app(kBeginning, "banyan");
   app.formatter(std::make_shared<HelpFormat>());
   app.set_help_flag("-h,--help", "This text");
+  app.set_help_all_flag("--help-all", "All options, group by group");  // of every command
   app.set_version_flag("--version", VersionText,
                        "The program's version, commit, build and devices");
   app.group("Commands");
@@ -108,6 +109,7 @@ void CallBench(const std::vector<std::string>& arguments) {
 Command AddBench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure speed; the strategies' outputs are compared bit for bit");
+  bench->set_help_all_flag();  // a program of its own, which has none
   const std::string what = fmt::format("What to measure: {}", fmt::join(BenchNames(), ", "));
   bench->add_option("name", what)->type_name(fmt::format("{}", fmt::join(BenchNames(), "|")));
   bench->footer("'banyan bench NAME --help' says what it measures.");

@@ -53,7 +53,7 @@ struct AskOptions {
   bool vote = false;  // the answer is the most frequent of the samples
   ChoiceMode choices = ChoiceMode::kScore;
   ChoiceScore choice_score = ChoiceScore::kSum;
-  TooLong too_long = TooLong::kFail;
+  TooLong too_long = TooLong::kSplit;
   // With TooLong::kSplit: tokens of the document in a part, at most; 0: as many as fit.
   int part_tokens = 0;
   // With TooLong::kSplit: the model reads the passages around the parts' best answers together, and
@@ -66,6 +66,9 @@ struct AskOptions {
 
 // The columns that CSV files need to be asked: for JobOptions::needed_columns.
 std::vector<std::vector<std::string>> NeededColumns(const AskOptions& ask);
+
+// Throws kUsage for what can be refused of the options before a model is loaded, as RunAsk does.
+void CheckAsk(const EngineOptions& engine_options, const AskOptions& ask);
 
 // The prompts of the job's first record, or of its first `job.limit` records, each after a line
 // with its ids. Rows that cannot be asked contain the reason.

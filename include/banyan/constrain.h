@@ -57,6 +57,9 @@ class Constraint {
   static std::shared_ptr<const Constraint> FromJsonSchema(std::string_view schema,
                                                           std::shared_ptr<const TokenTrie> trie,
                                                           ConstraintOptions options = {});
+  // Throw as the two above do, for what no vocabulary is needed to refuse.
+  static void CheckRegex(std::string_view pattern);
+  static void CheckJsonSchema(std::string_view schema);
   // A template: every slot's text and its value, at last one of `after`. Between the items of an
   // array there is a comma and a space, as models write it. Throws as FromJsonSchema does.
   static std::shared_ptr<const Constraint> FromJsonTemplate(std::span<const JsonSlot> slots,

@@ -119,6 +119,10 @@ struct ExtractOptions {
   bool flat = false;  // a field for every attribute, for CSV
 };
 
+// Throws kUsage for what can be refused of options, schema and output before a model is loaded, as
+// RunExtract does.
+void CheckExtract(const ExtractOptions& extract, const JobOptions& job);
+
 // Throws Error for what stops the whole job: options, schema, files, the disk, changed parameters.
 // Documents that cannot be read become error rows.
 JobReceipt RunExtract(std::shared_ptr<Model> model, const EngineOptions& engine_options,

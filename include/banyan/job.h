@@ -34,6 +34,8 @@ struct JobProgress {
 // The field of rows that a program wrote out for a job and could not write whole, see
 // JobOptions::problem_field.
 inline constexpr const char* kProblemField = "banyan:problem";
+// JobOptions::id_column where rows are known by their lines, whatever columns there are.
+inline constexpr const char* kIdIsLine = "line";
 // How files whose name or path matches a pattern, as a shell has it, call one of our fields.
 struct FileField {
   std::string pattern, ours, theirs;
@@ -44,6 +46,9 @@ struct JobOptions {
   // jsonl, json, csv, tsv, text, html or pdf; empty: by each file's name, else by how it begins.
   std::string input_format;
   std::map<std::string, std::string> fields;  // our name of a field → the input's name of it
+  // The field `id` of the input: its name there. Empty: `id`; in a table without that column, the
+  // one whose values are all different and whose name says id, number or key. kIdIsLine: none.
+  std::string id_column;
   // Files that stand for something else (a table that was written out): what rows say instead.
   std::map<std::string, std::string> input_names;
   // A field whose text says why a row cannot be asked, written by who made the input; empty: none.
@@ -56,7 +61,8 @@ struct JobOptions {
   std::string output = "-";          // .gz and .zst are compressed
   std::string output_format;         // jsonl, csv, tsv or md; empty: by name, else jsonl
   std::vector<std::string> columns;  // of tables: fields that get a column of their own
-  // Between the cells of CSV: , ; | or a tab; 0: in the input what its header has, else a comma.
+  // Between the cells of CSV: , ; | or a tab; 0: in the input what its header has, in the output
+  // what all tables of the input have, else a comma.
   char delimiter = 0;
   // Columns that a CSV file must have, by our names: one of each list.
   std::vector<std::vector<std::string>> needed_columns;
@@ -107,11 +113,11 @@ struct JobReceipt {
   // An earlier run had done all of this job: nothing was asked and nothing written.
   bool finished_before = false;
   Receipt engine;
-  std::string first_error;         // the message of this run's first error row
-  std::int64_t unread_inputs = 0;  // files and folders of which not all could be read
-  std::string first_unread;        // the first of these, and why
-  std::string stopped_at;          // kUnreadable: where, and why
-  std::int64_t shared_tokens = 0;  // prompt tokens that sharing saved
+  std::string first_error;          // the message of this run's first error row
+  std::int64_t unread_inputs = 0;   // files and folders of which not all could be read
+  std::vector<std::string> unread;  // the first 20 of these: their names, and why
+  std::string stopped_at;           // kUnreadable: where, and why
+  std::int64_t shared_tokens = 0;   // prompt tokens that sharing saved
   // Tokens computed for rows that were not written because the job ended early; counted only here.
   std::int64_t unwritten_tokens = 0;
   double seconds = 0.0;         // without loading the model
@@ -125,7 +131,8 @@ struct JobReceipt {
   // False for a receipt, report or other side output of a job that was finished before and left it.
   bool MayWrite(const std::string& side_output) const;
 
-  std::string ToText() const;  // several lines for a person
+  std::string ToLine() const;  // what was done and how long it took, for a person
+  std::string ToText() const;  // several lines with all that is known
   std::string ToJson() const;  // one line
 };
 

@@ -115,6 +115,9 @@ struct RagOptions {
   double ape_temperature = 1.0, ape_scale = 1.0;
 };
 
+// Throws kUsage for what can be refused of the options before a model is loaded, as RunRag does.
+void CheckRag(const RagOptions& rag);
+
 // Throws Error for what stops the whole job; rows that fail become error rows.
 JobReceipt RunRag(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                   const RagOptions& rag, const JobOptions& job);

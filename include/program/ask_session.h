@@ -29,6 +29,7 @@ class AskListener {
   virtual void NoAnswer() = 0;                           // the document does not say
   virtual void Failed(const std::string& reason) = 0;    // also of a document that cannot be read
   virtual void Computing(std::int64_t done_tokens) = 0;  // nothing to show yet
+  virtual void Notice(const std::string&) {}             // what a person should know
 };
 
 struct AskTotals {

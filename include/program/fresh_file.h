@@ -13,7 +13,10 @@ std::string WhatIsThere(const std::string& path);
 
 // Throws kUsage when `path` holds something and `overwrite` is not set; the message says what is
 // there and the two ways on. `option` is what names the file, such as "--report".
+// Throws kIo, whatever `overwrite` is, where nothing can be written.
 void GuardOutput(const std::string& path, const std::string& option, bool overwrite);
+// The second part alone: a folder in the file's place or none around it, no permission.
+void CheckWritable(const std::string& path, const std::string& option);
 
 // A guarded file that appears whole or not at all: it is written beside its place and put there by
 // Finish. Without Finish nothing is left, and what was there before stays. Devices and pipes are

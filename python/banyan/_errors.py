@@ -32,7 +32,7 @@ _PATTERNS = (
 
 
 def _name(option: str) -> str:
-    return option.replace("-", "_")
+    return "id_column" if option == "id" else option.replace("-", "_")
 
 
 def _parameter(match: re.Match[str]) -> str:
@@ -68,7 +68,7 @@ _BACK = (
 
 
 def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    return "--id" if name == "id_column" else "--" + name.replace("_", "-")
 
 
 def in_words_of_the_program(message: str) -> str:

@@ -15,6 +15,7 @@ class InputRows(TypedDict, total=False):
     """What is read."""
 
     input_format: Union[Literal["jsonl", "json", "csv", "tsv", "text", "html", "pdf"], None]
+    id_column: Union[str, None]
     delimiter: Union[str, None]
     encoding: Union[str, None]
     strict: bool

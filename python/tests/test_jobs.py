@@ -55,7 +55,7 @@ class Streams(PackageTest):
             with self.assertRaises(banyan.Error) as caught:
                 banyan.stream.ask(documents(1), model=self.model, **options)
             self.assertIn(words, str(caught.exception))
-        error = next(banyan.stream.ask([{"id": 1, "context": "word " * 3000, "question": "q"}], model=self.model))["error"]
+        error = next(banyan.stream.ask([{"id": 1, "context": "word " * 3000, "question": "q"}], model=self.model, too_long="fail"))["error"]
         self.assertIn("(too_long)", error["message"])
 
     def test_async_for_and_other_tasks(self):

@@ -312,10 +312,11 @@ class Rows(Tables):
             {"id": 3, "context": "word " * 3000, "n": 3},
             {"id": 1, "context": "x", "n": 4},
         ]
-        found = self.ask(rows)
+        found = self.ask(rows, too_long="fail")
         self.assertEqual([row["n"] for row in found], [1, 2, 3, 4])
         self.assertEqual(len(found.errors), 3)
-        lines = self.command_lines("ask", self.write("in.jsonl", rows), "-q", QUESTION, "--max-new", 3, code=1)
+        fail = ("--max-new", 3, "--too-long", "fail")
+        lines = self.command_lines("ask", self.write("in.jsonl", rows), "-q", QUESTION, *fail, code=1)
         self.assertEqual([json.loads(line)["n"] for line in lines], [1, 2, 3, 4])
         self.assertEqual(found.to_pandas()["n"].tolist(), [1, 2, 3, 4])
 
@@ -324,7 +325,7 @@ class Rows(Tables):
         with self.refused("expected the field 'context', found none"):
             self.ask(rows, strict=True)
         with self.refused("too long"):
-            self.ask([{"context": "word " * 3000}], strict=True)
+            self.ask([{"context": "word " * 3000}], strict=True, too_long="fail")
         self.command_lines("ask", self.write("in.jsonl", rows), "-q", QUESTION, "--strict", code=1)
 
     def test_texts_alone_are_documents(self):
@@ -445,12 +446,14 @@ class Columns(Tables):
 
         frame = pandas.DataFrame({"page": ["Text.", None, "word " * 3000, 7]}, index=list("abcd"))
         with self.assertLogs("banyan", "WARNING") as said:
-            found = frame.banyan.ask({"who": "Who?"}, text="page", model=self.model, max_new=3, errors=True)
+            found = frame.banyan.ask(
+                {"who": "Who?"}, text="page", model=self.model, max_new=3, too_long="fail", errors=True
+            )
         self.assertIn("2 of 4 cells have no answer", said.output[0])
         self.assertEqual(found["who"].notna().tolist(), [True, False, False, False])
         self.assertEqual(found["who_error"].isna().tolist(), [True, True, False, False])
         self.assertEqual(found["who_error"].iloc[3], "expected a text, found int")
-        choice = frame["page"].banyan.ask_choice("What?", ["a", "b"], model=self.model, errors=True)
+        choice = frame["page"].banyan.ask_choice("What?", ["a", "b"], model=self.model, too_long="fail", errors=True)
         self.assertEqual(choice["label_error"].isna().tolist(), [True, True, False, False])
         self.assertEqual(
             frame["page"].banyan.ask("Who?", model=self.model, max_new=3, errors=True).columns.tolist(),
@@ -463,10 +466,11 @@ class Columns(Tables):
         import banyan.polars
 
         frame = polars.DataFrame({"page": ["Text.", None, "word " * 3000]})
-        found = frame.banyan.ask({"who": "Who?"}, text="page", model=self.model, max_new=3, errors=True)
+        fail = {"model": self.model, "max_new": 3, "too_long": "fail", "errors": True}
+        found = frame.banyan.ask({"who": "Who?"}, text="page", **fail)
         self.assertEqual(found.columns, ["page", "who", "who_error"])
         self.assertEqual(found["who_error"].is_null().to_list(), [True, True, False])
-        column = frame.select(polars.col("page").banyan.ask("Who?", model=self.model, max_new=3, errors=True))["page"]
+        column = frame.select(polars.col("page").banyan.ask("Who?", **fail))["page"]
         self.assertEqual([one["error"] is None for one in column.to_list()], [True, True, False])
         with self.refused("has a column 'page' already"):
             frame.banyan.ask({"page": "Who?"}, text="page", model=self.model)

@@ -81,7 +81,7 @@ class Places(PackageTest):
         import pandas
         import banyan.pandas
 
-        found = pandas.Series(["Text.", "word " * 3000]).banyan.ask("Why?", model=self.model, max_new=2, errors=True)
+        found = pandas.Series(["Text.", "word " * 3000]).banyan.ask("Why?", model=self.model, max_new=2, too_long="fail", errors=True)
         self.assertTrue(found["answer_error"][1].startswith("too long: "), found["answer_error"][1])
 
 

@@ -251,7 +251,7 @@ class Meaning(PackageTest):
                 call()
             self.assertIn(words, str(caught.exception))
             self.assertNotIn("--", str(caught.exception))
-        row = banyan.ask([{"context": "word " * 3000, "question": "why?"}], model=self.model).errors[0]
+        row = banyan.ask([{"context": "word " * 3000, "question": "why?"}], model=self.model, too_long="fail").errors[0]
         self.assertIn("ask about its parts (too_long)", row["error"]["message"])
         row = banyan.ask([{"context": "Text."}], model=self.model).errors[0]
         self.assertIn("or the parameter questions", row["error"]["message"])

@@ -100,7 +100,7 @@ class DuckDb(Answered):
         self.assertEqual(answers.computed, 0)
 
     def test_a_bad_row_is_null_and_says_why(self):
-        con, answers = self.connect()
+        con, answers = self.connect(ask={"max_new": 6, "too_long": "fail"})
         self.fill(con)
         con.execute("INSERT INTO pages VALUES (4, ?)", ["word " * 3000])
         found = con.sql("SELECT ask(page, 'Who?') FROM pages ORDER BY n").fetchall()

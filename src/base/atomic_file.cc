@@ -134,7 +134,25 @@ std::string WhatIsThere(const std::string& path) {
   return fmt::format("{} of {}", SizeText(status.st_size), minute);
 }
 
+void CheckWritable(const std::string& path, const std::string& option) {
+  if (path.empty() || path == "-") return;
+  const auto refuse = [&](const std::string& why) {
+    Throw(ErrorKind::kIo, "{}: {}: cannot write the file: {}", option, path, why);
+  };
+  std::error_code none, unknown;
+  const fs::path real = fs::weakly_canonical(path, unknown);
+  const fs::path file = unknown ? fs::path(path) : real;
+  if (fs::is_directory(file, none)) refuse("it is a folder");
+  const bool exists = fs::exists(file, none);
+  if (exists && ::access(file.c_str(), W_OK) != 0) refuse("permission denied");
+  if (exists && !fs::is_regular_file(file, none)) return;  // devices are written as they are
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, none)) refuse("no such folder " + folder.string());
+  if (::access(folder.c_str(), W_OK) != 0) refuse("permission denied");
+}
+
 void GuardOutput(const std::string& path, const std::string& option, bool overwrite) {
+  CheckWritable(path, option);
   if (overwrite) return;
   const std::string there = WhatIsThere(path);
   if (there.empty()) return;

@@ -109,6 +109,10 @@ std::shared_ptr<const Constraint> Constraint::FromJsonSchema(std::string_view sc
   return Compile(*ReadJsonSchema(schema), std::move(trie), std::move(options));
 }
 
+void Constraint::CheckRegex(std::string_view pattern) { WholeMatch(ParsePattern(pattern)); }
+
+void Constraint::CheckJsonSchema(std::string_view schema) { ReadJsonSchema(schema); }
+
 std::shared_ptr<const Constraint> Constraint::FromJsonTemplate(
     std::span<const JsonSlot> slots, std::span<const std::string> after,
     std::shared_ptr<const TokenTrie> trie, ConstraintOptions options) {

@@ -40,7 +40,7 @@ class Unreadable(AskTest):
         self.assertEqual(errors[0]["kind"], "io")
         self.assertTrue(errors[0]["file"].endswith("docs/locked"), errors)
         self.assertIn("Permission denied", errors[0]["message"])
-        self.assertIn("1 input; the first: ", said)
+        self.assertIn("1 input could not be read:\n  ", said)
         self.assertIn("1 error among 3 rows", said)
 
     def test_a_file_is_an_error_row(self):
@@ -181,7 +181,11 @@ class Tables(AskTest):
         self.assertNotIn("who", table[0]["more"])
 
     def test_also_from_a_pipe(self):
-        self.ask("-", *ANSWER, "-o", self.path("out.csv"), stdin=b"who;context\nAnna;The ferry\n")
+        self.ask("-", *ANSWER, "-o", self.path("out.csv"), "--delimiter", ",", stdin=b"who,context\nAnna,The ferry\n")
+        self.assertEqual([(row["who"], row["context"]) for row in self.table("out.csv")], [("Anna", "The ferry")])
+        self.ask("-", *ANSWER, "-o", self.path("semicolons.csv"), stdin=b"who;context\nAnna;The ferry\n")
+        self.assertTrue(self.bytes("semicolons.csv").startswith(b"who;context;id;"))
+        self.ask("-", *ANSWER, "-o", self.path("out.csv"), "--overwrite", stdin=b"who,context\nAnna,The ferry\n")
         self.assertEqual([(row["who"], row["context"]) for row in self.table("out.csv")], [("Anna", "The ferry")])
 
     def test_own_columns_and_bad_rows(self):
@@ -190,7 +194,7 @@ class Tables(AskTest):
         table = self.table("out.csv")
         self.assertEqual(list(table[0])[0], "id")
         self.assertEqual([row["id"] for row in table], ["a", "b"])
-        self.assertIn("expected 3 fields", table[1]["error_message"])
+        self.assertIn("expected 3 fields", table[1]["error"])
         self.assertEqual(len(set(table[0])), len(table[0]), "every column once")
 
     def test_resumed_tables_keep_their_columns(self):

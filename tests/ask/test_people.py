@@ -419,7 +419,7 @@ class Rows(People):
         self.assertIn("tokens", shown)
 
     def test_the_journal_may_go(self):
-        said = self.run_ask("report.txt", WHO, "-o", "o.jsonl").stderr
+        said = self.run_ask("report.txt", WHO, "-o", "o.jsonl", "--verbose").stderr
         self.assertIn("o.jsonl.journal", said)
         self.assertIn("may be removed", said)
 

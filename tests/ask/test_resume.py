@@ -175,7 +175,7 @@ class Resume(AskTest):
             for i in (3, 9):
                 docs[i]["context"] += " x" * 150
             path = self.write("long.jsonl", docs)
-            args = [path, *ANSWER, "--instruction", "Answer.", "-o", output]
+            args = [path, *ANSWER, "--instruction", "Answer.", "--too-long", "fail", "-o", output]
             self.ask(*args, model=small, code=1)
             again = self.ask(*args, "--resume", "--retry-errors", "--receipt", self.path(f"{name}.r.json"),
                              model=small, code=1)
@@ -185,7 +185,7 @@ class Resume(AskTest):
         # The rows that failed are mended in the input: they are other records now.
         output = self.path("out.jsonl")
         self.write("long.jsonl", documents(20, 2))
-        self.ask(path, *ANSWER, "--instruction", "Answer.", "-o", output, "--resume",
+        self.ask(path, *ANSWER, "--instruction", "Answer.", "--too-long", "fail", "-o", output, "--resume",
                  "--retry-errors", model=small)
         whole = self.answers(path, *ANSWER, "--instruction", "Answer.", model=small)
         self.assertEqual(same_rows(self.rows("out.jsonl")), same_rows(whole))

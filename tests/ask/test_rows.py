@@ -176,7 +176,8 @@ class Rows(AskTest):
         expected = self.answers(self.write("flat.jsonl", flat), *ANSWER, "--ordered")
         self.assertEqual([(r["id"], r["answer"], r["lang"]) for r in out[:2]],
                          [(e["id"], e["answer"], lang) for e, lang in zip(expected, ("en", "de"))])
-        self.assertEqual((out[2]["error_kind"], out[2]["error_line"]), ("input", "5"))
+        error = json.loads(out[2]["more"])["error"]
+        self.assertEqual((error["kind"], error["line"], error["message"]), ("input", 5, out[2]["error"]))
         self.assertEqual(json.loads(out[0]["more"])["prompt_tokens"], expected[0]["prompt_tokens"])
 
     def test_ordered_equals_unordered_and_shards_make_the_whole(self):
@@ -296,7 +297,7 @@ class Rows(AskTest):
                 {"id": "short", "context": "Short.", "questions": ["What?"]},
                 {"id": "question", "context": "c", "questions": ["long " * 400]}]
         args = [self.write("in.jsonl", docs), *ANSWER, "--instruction", "Answer.", "--ordered"]
-        failed = self.answers(*args, code=1, model=model)
+        failed = self.answers(*args, "--too-long", "fail", code=1, model=model)
         self.assertEqual([r.get("error", {}).get("kind") for r in failed],
                          ["limit", "limit", None, "limit"])
         cut = self.answers(*args, "--too-long", "truncate", code=1, model=model)
@@ -304,7 +305,7 @@ class Rows(AskTest):
         self.assertGreater(cut[0]["truncated_bytes"], 500)
         self.assertTrue(200 < cut[0]["prompt_tokens"] <= 252)
         self.assertNotIn("truncated_bytes", cut[2])
-        split = self.answers(*args, "--too-long", "split", code=1, model=model)
+        split = self.answers(*args, code=1, model=model)
         self.assertGreater(split[0]["parts"], 4)
         self.assertTrue(0 <= split[0]["part"] < split[0]["parts"])
         self.assertEqual(split[2], failed[2])

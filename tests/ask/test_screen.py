@@ -93,7 +93,7 @@ class Names(AskTest):
     def test_help_is_short_and_can_be_long(self):
         for command, option in (("ask", "--choice-score"), ("extract", "--gap"), ("rag", "--ape-scale")):
             text = self.run_banyan(command, "--help").stdout
-            self.assertLessEqual(len(re.findall(r"^  -", text, re.M)), 14)
+            self.assertLessEqual(len(re.findall(r"^  -", text, re.M)), 26)
             self.assertNotIn(option, text)
             self.assertIn(f"banyan {command} --help-all", text)
             everything = self.run_banyan(command, "--help-all").stdout
@@ -124,7 +124,7 @@ class Prompt(AskTest):
             if again:
                 screen.type(f"/save {self.path('saved.csv')}\n")
                 at = screen.wait_for("is there already", after=at)
-                screen.type(f"/save --overwrite {self.path('saved.csv')}\n")
+                screen.type(f"/save! {self.path('saved.csv')}\n")
             else:
                 screen.type(f"/save {self.path('saved.csv')}\n")
             at = screen.wait_for("1 row written to", after=at)

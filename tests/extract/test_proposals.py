@@ -90,7 +90,7 @@ class ProposalsTest(ExtractTest):
         nothing = self.propose(rows(["one", "two", "three"]), code=2)
         self.assertIn("no attribute has sure values in 2 of the 3 documents", nothing.stderr)
         self.assertIn("no/such.jsonl", self.propose("no/such.jsonl", code=2).stderr)
-        self.assertIn("cannot be written", self.propose(rows(INVOICES), "-o", self.path("no/such/schema.json"), code=2).stderr)
+        self.assertIn("no such folder", self.propose(rows(INVOICES), "-o", self.path("no/such/schema.json"), code=2).stderr)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // banyan ask: a job with progress on stderr; or, at a terminal, answers to read and a prompt
-// for\nquestions. Options and help are in ask_options.cc, the work is in the library.
+// for questions. Options and help are in ask_options.cc, the work is in the library.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +21,7 @@
 #include "job/job_session.h"
 #include "program.h"
 #include "program/ask_session.h"
+#include "program/fresh_file.h"
 #include "program/message_text.h"
 #include "terminal/terminal.h"
 
@@ -29,17 +30,20 @@ namespace {
 
 constexpr const char* kPromptHelp =
     "A question and Enter. Ctrl-C stops an answer; /save FILE writes all rows so far (.jsonl, "
-    ".csv, "
-    ".md); /quit or Ctrl-D leaves. Up and down: earlier questions.\n";
+    ".csv, .md), /save! FILE also over a file; /quit or Ctrl-D leaves. Up and down: earlier "
+    "questions.\n";
 
-// "/save FILE" or "/save --overwrite FILE".
+// What follows "/save": " FILE", or "! FILE" for a file that may be there.
 void Save(const AskSession& session, std::string words) {
-  constexpr std::string_view kOverwrite = "--overwrite ";
-  const bool overwrite = words.starts_with(kOverwrite);
-  if (overwrite) words.erase(0, kOverwrite.size());
+  const bool overwrite = words.starts_with('!');
+  if (overwrite) words.erase(0, 1);
   words.erase(0, std::min(words.find_first_not_of(' '), words.size()));
   try {
     if (words.empty()) throw Error(ErrorKind::kUsage, "expected a file: /save FILE");
+    if (const std::string there = WhatIsThere(words); !overwrite && !there.empty()) {
+      throw Error(ErrorKind::kUsage, fmt::format("{}: is there already ({}); /save! {} replaces it",
+                                                 words, there, words));
+    }
     const std::int64_t rows = session.Save(words, overwrite);
     Say(fmt::format("{} written to {}\n", Plural(rows, "row"), words));
   } catch (const Error& e) {
@@ -99,8 +103,8 @@ int RunPrompt(const AskCommand& command, std::shared_ptr<Model> model,
     const std::optional<std::string> typed = line.Read();
     if (!typed || *typed == "/quit" || *typed == "/exit") break;
     if (typed->empty()) continue;
-    if (typed->starts_with("/save")) {
-      Save(session, typed->substr(std::min(typed->size(), std::string_view("/save ").size())));
+    if (*typed == "/save" || typed->starts_with("/save ") || typed->starts_with("/save!")) {
+      Save(session, typed->substr(std::string_view("/save").size()));
       continue;
     }
     if (typed->starts_with('/')) {
@@ -132,9 +136,10 @@ int RunAskCommand(AskCommand& command) {
     Print(ShowPrompts(model, command.ask, command.job));
     return 0;
   }
-  const JobSession session(command.job, command.quiet);
+  const JobSession session(command.job, command.quiet, command.input.verbose);
   if (command.mode == AskMode::kPrompt) {
     NoteSignals();
+    command.job.notice = SayLine;  // before the questions
     return RunPrompt(command, model, TakeStopSignal);
   }
   if (command.mode == AskMode::kReading) {

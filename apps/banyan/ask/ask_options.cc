@@ -128,9 +128,15 @@ void AskCommand::AddTo(CLI::App& command) {
   kv.AddTo(command);
   run.model_by_default = true;
   run.AddTo(command, "mixed", "Machine");
-  SetFirstOptions(command,
-                  {"--model", "--question", "--questions", "--field", "--output", "--limit",
-                   "--max-new", "--copy", "--resume", "--overwrite", "--dry-run", "--help"});
+  SetFirstOptions(
+      command,
+      {{"Input", {"--question", "--questions", "--field", "--id", "--input-format", "--limit"}},
+       {"Answers", {"--copy", "--max-new", "--min-confidence", "--too-long"}},
+       {"Output",
+        {"--output", "--output-format", "--columns", "--ordered", "--quiet", "--verbose"}},
+       {"Jobs", {"--dry-run", "--resume", "--overwrite"}},
+       {"Model", {"--model", "--threads"}},
+       {"Help", {"--help", "--help-all"}}});
 }
 
 // From the text of the command line of `ask` to the options of the library.
@@ -209,6 +215,7 @@ void AskCommand::Resolve() {
                 job);
   ResolveWords();
   ResolveMode();
+  CheckAsk(run.engine, ask);
   kv.Resolve(run.engine);
 }
 

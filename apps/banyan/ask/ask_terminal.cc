@@ -15,6 +15,7 @@
 
 #include "banyan/error.h"
 #include "program/message_text.h"
+#include "terminal/terminal.h"
 
 #ifdef BANYAN_WITH_EDITLINE
 #include <fcntl.h>
@@ -121,6 +122,11 @@ void AnswerPrinter::Computing(std::int64_t done_tokens) {
                waited);
   std::fflush(stderr);
   status_shown_ = true;
+}
+
+void AnswerPrinter::Notice(const std::string& text) {
+  ClearStatus();
+  SayLine(text);
 }
 
 void AnswerPrinter::ClearStatus() {

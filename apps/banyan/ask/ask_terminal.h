@@ -24,6 +24,7 @@ class AnswerPrinter : public AskListener {
   void NoAnswer() override;
   void Failed(const std::string& reason) override;
   void Computing(std::int64_t done_tokens) override;
+  void Notice(const std::string& text) override;
   void ClearStatus();  // what Computing left on the screen
 
  private:

@@ -202,6 +202,7 @@ std::vector<RagScore> Sweep(EvalRagOptions& o) {
 
 int RunEvalRag(EvalRagOptions& o) {
   GuardOutput(o.plot, "--plot", o.overwrite);
+  ReadOptionFile(o.gold, "gold");  // or it throws
   std::vector<RagScore> scores;
   if (o.outputs.empty()) {
     scores = Sweep(o);

@@ -1,9 +1,13 @@
 // banyan extract: attribute values out of many documents. Options, help and the run; the work is in
-// the\nlibrary.
+// the library.
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +46,8 @@ struct ExtractCommand {
   void AddProposalTo(CLI::App& command);
   // Of `extract schema`: the input and the schema's file. Throws.
   void CheckProposal() const;
+  // Values to read, on a terminal that was promised nothing else.
+  void ChooseFormat();
   // Checks and converts what is text on the command line, reads the files that it names, and checks
   // the job. Throws.
   void Resolve();
@@ -115,6 +121,10 @@ void AddPrompt(CLI::App& command, ExtractCommand& options) {
 void AddOutput(CLI::App& command, ExtractCommand& options) {
   const char* group = "Output";
   options.input.AddOutputTo(command, options.job);
+  command.get_option("--output-format")
+      ->type_name("jsonl|csv|tsv|md|text")
+      ->description(
+          "Format of the output, whatever its name; text is for people (default on a terminal)");
   command
       .add_option(
           "--report", options.report,
@@ -132,8 +142,13 @@ void ExtractCommand::AddTo(CLI::App& command) {
   run.model_by_default = true;
   run.AddTo(command, "mixed", "Machine");
   SetFirstOptions(
-      command, {"--model", "--schema", "--field", "--output", "--report", "--limit", "--examples",
-                "--min-confidence", "--resume", "--overwrite", "--dry-run", "--help"});
+      command,
+      {{"Input", {"--field", "--id", "--input-format", "--limit"}},
+       {"Values", {"--schema", "--category", "--min-confidence", "--too-long", "--examples"}},
+       {"Output", {"--output", "--output-format", "--report", "--ordered", "--quiet", "--verbose"}},
+       {"Jobs", {"--dry-run", "--resume", "--overwrite"}},
+       {"Model", {"--model", "--threads"}},
+       {"Help", {"--help", "--help-all"}}});
 }
 
 void ExtractCommand::AddProposalTo(CLI::App& command) {
@@ -200,12 +215,19 @@ void ExtractCommand::CheckProposal() const {
   JobOptions inputs = job;
   inputs.output = "-";
   CheckJob(inputs);
-  if (job.output == "-") return;
-  const std::filesystem::path folder = std::filesystem::path(job.output).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
-    throw Error(ErrorKind::kUsage, job.output + ": cannot be written: no such folder");
-  }
   GuardOutput(job.output, "-o", job.overwrite);
+  const std::vector<std::string> kinds = SchemaKinds();
+  if (!proposal.kind.empty() && std::ranges::find(kinds, proposal.kind) == kinds.end()) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("extract schema: --kind: expected one of {}; found '{}'",
+                            fmt::join(kinds, ", "), proposal.kind));
+  }
+}
+
+void ExtractCommand::ChooseFormat() {
+  const bool wants_rows = dry_run || show_prompt || layout || !job.columns.empty() || extract.flat;
+  if (job.output != "-" || !job.output_format.empty() || wants_rows) return;
+  if (::isatty(STDOUT_FILENO) == 1) job.output_format = "text";
 }
 
 void ExtractCommand::Resolve() {
@@ -217,6 +239,7 @@ void ExtractCommand::Resolve() {
   job.other_document_field = "context";
   job.needed_columns = {{"text"}};
   if (propose) return CheckProposal();
+  ChooseFormat();
   if (table.Given("schema").empty()) {
     throw Error(ErrorKind::kUsage,
                 "extract: expected a schema (--schema FILE, or --schema '{\"brand\":\"text\"}')");
@@ -226,7 +249,6 @@ void ExtractCommand::Resolve() {
     if (option == "--schema") extract.schema_name = path;
     job.other_files.emplace_back(option, path);
   });
-  ParseExtractSchema(extract.schema, extract.schema_name);  // refused before a model is loaded
   for (const std::string& file : run.ModelFiles()) {
     job.other_files.emplace_back("the model", file);
   }
@@ -235,6 +257,7 @@ void ExtractCommand::Resolve() {
   }
   if (!report.empty()) job.side_outputs.emplace_back("--report", report);
   CheckJob(job);
+  CheckExtract(extract, job);
 }
 
 // banyan extract: attribute values out of many documents. Options and help are in
@@ -258,7 +281,7 @@ int RunExtractCommand(ExtractCommand& command) {
                         [](const std::string& line) { Print(line + "\n"); });
     return 0;
   }
-  const JobSession session(command.job, command.quiet);
+  const JobSession session(command.job, command.quiet, command.input.verbose);
   if (command.run.explain) {
     command.job.explain = [](const std::string& text) { Say(text); };
   }

@@ -251,6 +251,11 @@ int RunIds(IdsOptions& options) {
   if (options.run.load.model.empty() && options.tokenizer.empty()) {
     throw Error(ErrorKind::kUsage, "ids: expected a model (-m) or a tokenizer (--tokenizer)");
   }
+  std::ifstream file;
+  if (options.input != "-") file.open(options.input);
+  if (options.input != "-" && !file) {
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: cannot open the input file", options.input));
+  }
   IdsRun::Models models;
   if (!options.run.load.model.empty()) {
     options.run.Bring(/*quiet=*/false);
@@ -265,12 +270,7 @@ int RunIds(IdsOptions& options) {
   if (!options.tokenizer.empty()) models.text = Text::Load(options.tokenizer);
   IdsRun run(models, options.run);
   std::ios::sync_with_stdio(false);
-  if (options.input == "-") return run.Run(std::cin, std::cout);
-  std::ifstream file(options.input);
-  if (!file) {
-    throw Error(ErrorKind::kNotFound, fmt::format("{}: cannot open the input file", options.input));
-  }
-  return run.Run(file, std::cout);
+  return run.Run(options.input == "-" ? std::cin : file, std::cout);
 }
 
 }  // namespace

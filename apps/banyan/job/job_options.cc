@@ -157,6 +157,10 @@ void InputOptions::AddRecordsTo(CLI::App& command, JobOptions& job) {
 
 void InputOptions::AddOutputTo(CLI::App& command, JobOptions& job) {
   TableOptions().AddTo(command, Bind(job), {"Output"});
+  command
+      .add_flag("--verbose", verbose,
+                "The whole receipt on stderr: tokens, waits, times, memory, a hash of the answers")
+      ->group("Output");
 }
 
 void InputOptions::Resolve(const std::vector<std::string>& known, JobOptions& job) const {

@@ -49,6 +49,7 @@ struct RunOptions {
 // Of every command that reads rows or documents.
 struct InputOptions {
   std::vector<std::string> fields;  // "context=body", "mails/*.csv:context=text"
+  bool verbose = false;             // all of the receipt on stderr
 
   // --input-format, --field, --delimiter, --encoding and --strict. `example` is a field that the
   // command has, as --field takes it.

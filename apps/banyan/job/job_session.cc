@@ -43,14 +43,25 @@ int ShowEstimate(const JobEstimate& estimate, bool quiet) {
   return estimate.error_rows > 0 ? 1 : 0;
 }
 
-JobSession::JobSession(JobOptions& job, bool quiet)
-    : job_(job), quiet_(quiet), line_(::isatty(STDERR_FILENO) == 1) {
-  if (!quiet) job_.progress = [this](const JobProgress& progress) { line_.Show(progress); };
+JobSession::JobSession(JobOptions& job, bool quiet, bool verbose)
+    : job_(job), quiet_(quiet), verbose_(verbose), line_(::isatty(STDERR_FILENO) == 1) {
+  // Rows that come to the same terminal show how far it is.
+  const bool rows_are_seen = job.output == "-" && ::isatty(STDOUT_FILENO) == 1;
+  if (!quiet && !rows_are_seen)
+    job_.progress = [this](const JobProgress& progress) { line_.Show(progress); };
   job_.input_names = InputNames();
   job_.problem_field = job_.input_names.empty() ? "" : kProblemField;
-  job_.notice = [](const std::string& text) { SayLine(text); };
+  // What was left out of folders is told at the end, beside what could not be read.
+  job_.notice = [this](const std::string& text) {
+    if (text.find(": left out") == std::string::npos) return SayLine(text);
+    left_out_.push_back(text);
+  };
   job_.stop = [] { return StopSignal() != 0; };
   StopOnSignals();
+}
+
+JobSession::~JobSession() {
+  for (const std::string& text : left_out_) SayLine(text);
 }
 
 int JobSession::Finish(const JobReceipt& receipt) const {
@@ -62,7 +73,10 @@ int JobSession::Finish(const JobReceipt& receipt) const {
     if (!quiet_) SayLine(FinishedText(receipt));
     return receipt.error_rows == 0 ? 0 : 1;
   }
-  if (!quiet_) Say(receipt.ToText());
+  const bool all_failed =
+      receipt.rows_this_run > 0 && receipt.error_rows_this_run == receipt.rows_this_run;
+  if (!quiet_ && verbose_) Say(receipt.ToText());
+  if (!quiet_ && !verbose_ && !all_failed) Say(receipt.ToLine());
   if (receipt.end == JobEnd::kStopped) {
     Say("banyan: stopped before the end of the input. " + ResumeHint(job_));
   }
@@ -73,19 +87,22 @@ int JobSession::Finish(const JobReceipt& receipt) const {
   if (receipt.end == JobEnd::kUnreadable) {
     Say(fmt::format("banyan: stopped at {} (--strict). {}", receipt.stopped_at, ResumeHint(job_)));
   }
-  const bool all_failed =
-      receipt.rows_this_run > 0 && receipt.error_rows_this_run == receipt.rows_this_run;
-  if (!quiet_ && !all_failed && receipt.error_rows > 0) {
+  if (!quiet_ && receipt.unread_inputs > 0) {
+    SayLine(fmt::format("{} could not be read:", Plural(receipt.unread_inputs, "input")));
+    for (const std::string& why : receipt.unread) Say("  " + why + "\n");
+    const auto more = receipt.unread_inputs - static_cast<std::int64_t>(receipt.unread.size());
+    if (more > 0) Say(fmt::format("  and {} more: see the error rows\n", more));
+  } else if (!quiet_ && !all_failed && receipt.error_rows > 0) {
     SayLine(fmt::format("{} among {}{}", Plural(receipt.error_rows, "error"),
                         Plural(receipt.rows, "row"),
                         receipt.first_error.empty() ? "" : "; the first: " + receipt.first_error));
   }
-  if (all_failed) {
+  if (all_failed && (quiet_ || receipt.unread_inputs == 0)) {
     SayLine("every row failed; the first: " + receipt.first_error);
   }
   const std::string journal = job_.output + ".journal";
   std::error_code none;
-  if (receipt.end == JobEnd::kComplete && !quiet_ && job_.output != "-" &&
+  if (receipt.end == JobEnd::kComplete && !quiet_ && verbose_ && job_.output != "-" &&
       std::filesystem::exists(journal, none)) {
     SayLine(fmt::format(
         "{} serves --resume (when the input grows) and --retry-errors; it may be removed",

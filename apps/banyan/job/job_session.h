@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "banyan/job.h"
 #include "terminal/terminal.h"
@@ -15,16 +16,21 @@ int ShowEstimate(const JobEstimate& estimate, bool quiet);
 
 class JobSession {
  public:
-  // Sets what the job says and hears; `job` must outlive the session.
-  JobSession(JobOptions& job, bool quiet);
+  // Sets what the job says and hears; `job` must outlive the session. `verbose`: the whole receipt
+  // at the end, not a line of it.
+  JobSession(JobOptions& job, bool quiet, bool verbose);
+  ~JobSession();
+  JobSession(const JobSession&) = delete;
+  JobSession& operator=(const JobSession&) = delete;
 
   // Writes the receipt where it is wanted and says how it went. Returns the exit code.
   int Finish(const JobReceipt& receipt) const;
 
  private:
   JobOptions& job_;
-  const bool quiet_;
+  const bool quiet_, verbose_;
   ProgressLine line_;
+  std::vector<std::string> left_out_;  // of folders, as notices say it
 };
 
 }  // namespace banyan::app

@@ -91,6 +91,7 @@ void KvAddCommand::Resolve() {
   input.Resolve(
       {"id", "context", "questions", "question", "instruction", "documents", "text", "title"},
       add.job);
+  if (index.empty()) CheckJob(add.job);
   if (!limit.empty()) store.limit = ParseBytes(limit, "--limit");
   store.access = KvStoreOptions::Access::kWrite;
 }

@@ -317,7 +317,7 @@ int RunRagCommand(RagCommand& command) {
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   const double load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  JobSession session(command.job, command.quiet);
+  JobSession session(command.job, command.quiet, command.input.verbose);
   if (command.run.explain) {
     command.job.explain = [](const std::string& text) { Say(text); };
   }

@@ -100,8 +100,14 @@ void RagCommand::AddTo(CLI::App& command) {
   kv.AddTo(command);
   run.model_by_default = true;
   run.AddTo(command, "mixed", "Machine");
-  SetFirstOptions(command, {"--model", "--index", "--top", "--output", "--json", "--trace",
-                            "--copy", "--verify", "--limit", "--resume", "--overwrite", "--help"});
+  SetFirstOptions(
+      command,
+      {{"Documents", {"--index", "--top", "--field", "--id", "--limit"}},
+       {"Answers", {"--copy", "--verify", "--max-new", "--too-long"}},
+       {"Output", {"--output", "--output-format", "--json", "--trace", "--quiet", "--verbose"}},
+       {"Jobs", {"--ordered", "--resume", "--overwrite"}},
+       {"Model", {"--model", "--threads"}},
+       {"Help", {"--help", "--help-all"}}});
 }
 
 // What the command line of `rag` says as text → options of the library, with the index opened and
@@ -139,6 +145,7 @@ void RagCommand::Resolve() {
   if (!examples.empty()) rag.examples = ReadExamples(examples);
   if (IsQuestion() && index.empty() && !of_examples) index = kDefaultIndex;
   if (!IsQuestion()) CheckJob(job);
+  CheckRag(rag);
   OpenRetrieval();
   kv.Resolve(run.engine);
 }

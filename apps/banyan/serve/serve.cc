@@ -24,6 +24,7 @@
 #include "program/message_text.h"
 #include "program/models.h"
 #include "program/serve.h"
+#include "shell/help.h"
 #include "terminal/terminal.h"
 
 namespace banyan::app {
@@ -162,6 +163,13 @@ void ServeCommand::AddTo(CLI::App& command) {
           "time too, one of four or more stays free");
   command.add_option("--log", log, "Write one JSON line per request to this file; - for stderr");
   command.add_flag("--quiet", quiet, "Print only errors to stderr");
+  SetFirstOptions(
+      command,
+      {{"Who may ask", {"--address", "--port", "--keys", "--isolate", "--allow-origin"}},
+       {"What is served", {"--model", "--name", "--encoder", "--index", "--adapter", "--state"}},
+       {"Limits", {"--max-requests", "--max-tokens", "--max-body", "--request-seconds"}},
+       {"Machine", {"--threads", "--kv-memory", "--log", "--quiet"}},
+       {"Help", {"--help", "--help-all"}}});
 }
 
 void ServeCommand::Resolve() {
@@ -273,15 +281,17 @@ int RunServe(ServeCommand& command) {
   }
   Server::CheckOptions(serve);
   LeaveRoom(serve.address, command.run.load);
+  RunOptions encoder = command.run;
+  encoder.load.model = command.encoder;
+  // A device's memory is the decoder's, for KV.
+  if (encoder.load.device == "cuda") encoder.load.device = "cpu";
+  encoder.load.precision = "f32";
+  encoder.load.adapter.clear();
+  encoder.load.adapters.clear();
+  encoder.model_by_default = false;
+  encoder.Resolve();  // a name that there is not is said before anything is loaded
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   if (!command.encoder.empty()) {
-    RunOptions encoder = command.run;
-    encoder.load.model = command.encoder;
-    // A device's memory is the decoder's, for KV.
-    if (encoder.load.device == "cuda") encoder.load.device = "cpu";
-    encoder.load.precision = "f32";
-    encoder.load.adapter.clear();
-    encoder.load.adapters.clear();
     serve.encoder = encoder.LoadEncoder(command.quiet);
     if (!serve.encoder->text() || !serve.encoder->embeds()) {
       throw Error(ErrorKind::kUnsupported, "--encoder: the model has no vectors for texts");

@@ -342,7 +342,6 @@ std::string FishCompletion(const CLI::App& root) {
 
 Command AddCompletion(CLI::App& app) {
   CLI::App* command = app.add_subcommand("completion", "Print a script that completes for a shell");
-  command->group("");
   auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "The shell: bash, zsh or fish")
       ->type_name("bash|zsh|fish")

@@ -2,6 +2,9 @@
 // texts; with --reference every option as a page (docs/options.md).
 #include "shell/help.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
@@ -25,7 +28,7 @@ namespace banyan::app {
 
 namespace {
 
-constexpr size_t kLeft = 30, kWidth = 100;
+constexpr size_t kLeft = 30, kWidth = 100, kLeastWidth = 40;
 
 // Letters, not bytes: those that continue one begin with the bits 10.
 size_t Columns(const std::string& text) {
@@ -35,34 +38,78 @@ size_t Columns(const std::string& text) {
 }
 
 // What SetFirstOptions said; options are defined once, at the start of the program.
-std::map<const CLI::App*, std::vector<std::string>>& FirstOptions() {
-  static std::map<const CLI::App*, std::vector<std::string>> options;
+std::map<const CLI::App*, std::vector<FirstOptions>>& AllFirstOptions() {
+  static std::map<const CLI::App*, std::vector<FirstOptions>> options;
   return options;
+}
+
+std::string WrappedLine(const std::string& line, size_t width) {
+  const size_t begin = std::min(line.find_first_not_of(' '), line.size());
+  const std::string_view words = std::string_view(line).substr(begin);
+  const bool command = words.starts_with("$ ") || words.starts_with("banyan ");
+  const std::string margin(std::min(begin + (command ? 4 : 0), width / 2), ' ');
+  const size_t room = width - (command ? 2 : 0);  // for the backslash
+  std::string text(begin, ' ');
+  size_t column = begin;
+  bool first = true;
+  std::istringstream stream{std::string(words)};
+  for (std::string word; stream >> word;) {
+    const size_t columns = Columns(word);
+    if (!first && column + 1 + columns > room) {
+      text += (command ? " \\\n" : "\n") + margin;
+      column = margin.size();
+      first = true;
+    }
+    text += (first ? "" : " ") + word;
+    column += columns + (first ? 0 : 1);
+    first = false;
+  }
+  return text;
 }
 
 }  // namespace
 
-void SetFirstOptions(CLI::App& command, std::vector<std::string> names) {
-  command.set_help_all_flag("--help-all", "All options, group by group");
-  FirstOptions()[&command] = std::move(names);
+void SetFirstOptions(CLI::App& command, std::vector<FirstOptions> groups) {
+  AllFirstOptions()[&command] = std::move(groups);
+}
+
+size_t HelpWidth() {
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {  // the latter of "… --help | less"
+    winsize size{};
+    if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) continue;
+    return std::clamp<size_t>(size.ws_col, kLeastWidth, kWidth);
+  }
+  return kWidth;
+}
+
+std::string WrapLines(const std::string& text, size_t width) {
+  std::string wrapped;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    wrapped += (Columns(line) > width ? WrappedLine(line, width) : line) + "\n";
+  }
+  return wrapped;
 }
 
 std::string HelpFormat::make_help(const CLI::App* app, std::string name,
                                   CLI::AppFormatMode mode) const {
-  const auto found = FirstOptions().find(app);
-  if (found == FirstOptions().end() || mode != CLI::AppFormatMode::Normal) {
-    return CLI::Formatter::make_help(app, name, mode);
+  const auto found = AllFirstOptions().find(app);
+  if (found == AllFirstOptions().end() || mode != CLI::AppFormatMode::Normal) {
+    return WrapLines(CLI::Formatter::make_help(app, name, mode), HelpWidth());
   }
-  std::string text =
-      make_description(app) + make_usage(app, name) + make_positionals(app) + "\nCommon options:\n";
-  for (const std::string& option : found->second) {
-    text += make_option(app->get_option(option), false);
+  std::string text = make_description(app) + make_usage(app, name) + make_positionals(app);
+  size_t shown = 0;
+  for (const FirstOptions& group : found->second) {
+    text += "\n" + group.title + ":\n";
+    shown += group.names.size();
+    for (const std::string& option : group.names) {
+      text += make_option(app->get_option(option), false);
+    }
   }
   size_t all = 0;
   for (const CLI::Option* option : ShownOptions(*app)) all += option->nonpositional() ? 1 : 0;
-  text +=
-      fmt::format("\n{} more options: {} --help-all\n", all - found->second.size(), FullName(*app));
-  return text + make_subcommands(app, mode) + '\n' + make_footer(app);
+  text += fmt::format("\n{} more options: {} --help-all\n", all - shown, FullName(*app));
+  return WrapLines(text + make_subcommands(app, mode) + '\n' + make_footer(app), HelpWidth());
 }
 
 std::string TwoColumns(const std::string& left, const std::string& right) {
@@ -74,9 +121,10 @@ std::string TwoColumns(const std::string& left, const std::string& right) {
     text += std::string(kLeft - Columns(text), ' ');
   }
   std::istringstream words(right);
+  const size_t width = HelpWidth();
   size_t column = kLeft;
   for (std::string word; words >> word;) {
-    if (column > kLeft && column + 1 + Columns(word) > kWidth) {
+    if (column > kLeft && column + 1 + Columns(word) > width) {
       text += '\n' + std::string(kLeft, ' ');
       column = kLeft;
     }

@@ -23,11 +23,21 @@ class HelpFormat : public CLI::Formatter {
                         CLI::AppFormatMode mode) const override;
 };
 
-// The options that --help of the command shows, by long name, in this order; gives it --help-all.
+// The options that --help of the command shows, by long name, in groups and in this order.
 // REQUIRES: the command has them.
-void SetFirstOptions(CLI::App& command, std::vector<std::string> names);
+struct FirstOptions {
+  std::string title;
+  std::vector<std::string> names;
+};
+void SetFirstOptions(CLI::App& command, std::vector<FirstOptions> groups);
 
-// Names on the left, words on the right, in lines of at most 100 columns.
+// Columns of a line of help: those of the terminal that it goes to, by itself or through a pager,
+// else 100; 40 at least.
+size_t HelpWidth();
+// Names on the left, words on the right, in lines of at most HelpWidth() columns.
 std::string TwoColumns(const std::string& left, const std::string& right);
+// Lines that are longer than `width` columns go on below, under their own beginning; the line of a
+// command ends with a backslash there. No word is broken.
+std::string WrapLines(const std::string& text, size_t width);
 
 }  // namespace banyan::app

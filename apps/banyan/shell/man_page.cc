@@ -215,7 +215,6 @@ int WriteManPages(const CLI::App& root, const std::string& folder, const std::st
 
 Command AddMan(CLI::App& app) {
   CLI::App* command = app.add_subcommand("man", "Print a manual page as roff, or write them all");
-  command->group("");
   auto folder = std::make_shared<std::string>();
   auto page = std::make_shared<std::string>();
   command->add_option("page", *page, "Such as banyan-ask");

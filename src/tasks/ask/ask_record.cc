@@ -1,6 +1,7 @@
 // Checks the fields of a row one by one: a bad question does not fail the record.
 #include "tasks/ask/ask_record.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/characters.h"
@@ -89,6 +90,23 @@ Json ParseQuestion(std::string_view line, const std::string& where) {
 }
 
 }  // namespace
+
+bool IsYesNoQuestion(std::string_view question) {
+  static const std::set<std::string, std::less<>> first_words = {
+      "is",   "are", "am",  "was",   "were", "does",  "do",     "did", "has",
+      "have", "had", "can", "could", "will", "would", "should", "may", "must"};
+  std::vector<std::string> words(1);
+  for (const char c : question) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '\'' ||
+                        static_cast<unsigned char>(c) >= 0x80;
+    if (letter) {
+      words.back() += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  return first_words.contains(words.front()) && std::ranges::find(words, "or") == words.end();
+}
 
 void NumberQuestions(std::vector<AskQuestion>& questions) {
   std::set<std::string> seen;

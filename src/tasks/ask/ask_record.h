@@ -29,6 +29,9 @@ struct AskRecord {
 // plain text with one question a line. Throws kUsage with the line.
 std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string& name);
 
+// English questions that yes or no answers: "Is it high?", and not "Is it high or low?".
+bool IsYesNoQuestion(std::string_view question);
+
 // Gives a question without an id its place in the list, from 1, or the next number that no other
 // has; and a problem to those whose own id comes twice.
 void NumberQuestions(std::vector<AskQuestion>& questions);

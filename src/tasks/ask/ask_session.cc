@@ -42,6 +42,8 @@ class LiveRecord {
 
   // Shows what is new; true when all was shown.
   bool Show(bool name_document, AskListener& listener, AskTotals& totals);
+  const std::string& id() const { return id_; }
+  size_t parts() const { return parts_; }  // of its text, where that is too long for the model
   // Of the questions that were shown completely.
   std::vector<OutputRow> TakeRows() { return std::move(rows_); }
   // The question that is being shown has text.
@@ -63,6 +65,7 @@ class LiveRecord {
   std::string problem_;  // why the record cannot be asked
   std::vector<Question> questions_;
   std::vector<OutputRow> rows_;
+  size_t parts_ = 1;
   size_t current_ = 0;  // the question that is being shown
   bool named_ = false;
 };
@@ -74,6 +77,7 @@ LiveRecord::LiveRecord(const InputRow& row, std::uint64_t number) : number_(numb
 
 void LiveRecord::Starts(const RecordWork& work) {
   questions_.resize(static_cast<size_t>(work.row_count()));
+  parts_ = work.parts();
   for (size_t i = 0; i < questions_.size(); ++i) questions_[i].asked = work.QuestionOf(i);
 }
 
@@ -193,6 +197,9 @@ class AskSession::Impl {
         more = false;
         window.Cancel(engine_);
       }
+      if (!open.empty() && open.front().parts() > 1 && !std::exchange(said_split_, true)) {
+        listener.Notice(SplitNotice(open.front().id(), open.front().parts(), task_.name()));
+      }
       while (!open.empty() && open.front().Show(name_documents, listener, totals)) {
         if (remember_) std::ranges::move(open.front().TakeRows(), std::back_inserter(rows_));
         open.pop_front();
@@ -260,7 +267,19 @@ class AskSession::Impl {
 
   AskTotals AskOfAll(const std::string& question, const std::function<bool()>& stop,
                      AskListener& listener) {
-    task_.SetQuestions({question});
+    AskQuestion asked;
+    asked.question = question;
+    if (IsYesNoQuestion(question)) {  // which no words of the text answer
+      if (!task_.rates_choices()) {
+        listener.Failed(
+            "a yes/no question, which this model answers no better than a coin: ask what, who, "
+            "when or where, or fetch the better reader (banyan model better)");
+        return {};
+      }
+      asked.choices = {"yes", "no"};
+    }
+    if (remember_) asked.id = ++asked_;
+    task_.SetQuestion(std::move(asked));
     size_t at = 0;
     const NextRow next = [&](InputRow& row) {
       if (at == documents_.size()) return false;
@@ -298,6 +317,7 @@ class AskSession::Impl {
       if (problem.empty()) problem = reason;
     }
     void Computing(std::int64_t done_tokens) override { listener_.Computing(done_tokens); }
+    void Notice(const std::string& text) override { listener_.Notice(text); }
     std::string problem;
 
    private:
@@ -311,8 +331,10 @@ class AskSession::Impl {
   std::vector<InputRow> documents_;
   static constexpr int kAllTokens = std::numeric_limits<int>::max();
   int most_tokens_ = kAllTokens;  // of every answer
+  bool said_split_ = false;       // that a text is too long for the model, once
   bool remember_ = false;         // rows are kept for Save: at a prompt
   std::vector<OutputRow> rows_;
+  int asked_ = 0;  // questions at the prompt
 };
 
 AskSession::AskSession(std::shared_ptr<Model> model, const EngineOptions& engine_options,

@@ -74,6 +74,32 @@ std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, cons
   }
 }
 
+// What the options hold as texts: an expression, a schema, a template, questions.
+void CheckTexts(const AskOptions& options) {
+  try {
+    if (!options.regex.empty()) Constraint::CheckRegex(options.regex);
+    if (!options.json_schema.empty()) Constraint::CheckJsonSchema(options.json_schema);
+  } catch (const WorkStopped&) {
+    throw;
+  } catch (const Error& e) {
+    Throw(ErrorKind::kUsage, "{}: {}", options.regex.empty() ? "--json-schema" : "--regex",
+          e.what());
+  }
+  if (!options.prompt_template.empty()) {
+    const std::vector<TemplatePiece> pieces = ParsePromptTemplate(options.prompt_template);
+    const bool asks = std::ranges::any_of(pieces, [](const TemplatePiece& piece) {
+      return piece.is_variable && piece.text == "question";
+    });
+    if (!asks) Throw(ErrorKind::kUsage, "template: expected the variable {{question}} in it");
+  }
+  if (!options.questions_name.empty()) ReadQuestions(options.questions, options.questions_name);
+}
+
+void CheckQuestion(const std::string& question) {
+  if (question.find_first_not_of(" \t\r\n") != std::string::npos && IsValidUtf8(question)) return;
+  Throw(ErrorKind::kUsage, "a question: expected a text that is not empty, in UTF-8");
+}
+
 // Every question is a chat turn of its own. Several turns before the first answer are no prompt
 // that a person would write, so their answers are no baseline.
 void RefuseQuestionsInARow(const EngineOptions& options) {
@@ -136,6 +162,10 @@ AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options,
   }
 }
 
+bool AskTask::rates_choices() const {
+  return settings_.model->card(adapter_).CalibrationOf("ask", "choice-sum") != nullptr;
+}
+
 AskModel AskTask::ModelOf(const std::string& adapter) const {
   const AskOptions& options = settings_.options;
   AskModel model;
@@ -149,11 +179,15 @@ AskModel AskTask::ModelOf(const std::string& adapter) const {
 void AskTask::SetQuestions(const std::vector<std::string>& questions) {
   common_.clear();
   for (const std::string& question : questions) {
-    if (question.find_first_not_of(" \t\r\n") == std::string::npos || !IsValidUtf8(question)) {
-      Throw(ErrorKind::kUsage, "a question: expected a text that is not empty, in UTF-8");
-    }
+    CheckQuestion(question);
     common_.emplace_back().question = question;
   }
+}
+
+void AskTask::SetQuestion(AskQuestion question) {
+  CheckQuestion(question.question);
+  common_.clear();
+  common_.push_back(std::move(question));
 }
 
 Json AskTask::Parameters() const {
@@ -192,7 +226,8 @@ std::unique_ptr<RecordWork> AskTask::Start(const InputRow& row) {
 }
 
 TableColumns AskTask::Columns() const {
-  return {{"id", "question_id", "question", "answer", "finish_reason", "tokens"},
+  return {{"id", "question", "answer", "confidence", "start", "end", "question_id", "finish_reason",
+           "tokens"},
           {"id", "question", "answer"}};
 }
 
@@ -221,15 +256,22 @@ std::vector<std::vector<std::string>> NeededColumns(const AskOptions& ask) {
   return needed;
 }
 
+void CheckAsk(const EngineOptions& engine_options, const AskOptions& ask) {
+  RefuseQuestionsInARow(engine_options);
+  CheckOptions(ask);
+  CheckTexts(ask);
+}
+
 JobReceipt RunAsk(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                   const AskOptions& ask, const JobOptions& job) {
-  RefuseQuestionsInARow(engine_options);
-  CheckJob(job);
+  CheckAsk(engine_options, ask);
+  const JobOptions named = WithIdColumn(job);
+  CheckJob(named);
   AskTask task(model, ask);
   if (ask.thinking && !task.thinking_matters() && job.notice) {
     job.notice("--thinking on: changes nothing, the model's chat template has no such switch");
   }
-  return JobRunner(model, engine_options, task, job).Run();
+  return JobRunner(model, engine_options, task, named).Run();
 }
 
 JobEstimate EstimateAsk(std::shared_ptr<Model> model, const EngineOptions& engine_options,

@@ -32,6 +32,9 @@ class AskTask : public Task {
   std::unique_ptr<RecordWork> Start(const InputRow& row) override;
   // Replaces the questions that are asked of every document.
   void SetQuestions(const std::vector<std::string>& questions);
+  void SetQuestion(AskQuestion question);
+  // The model's card says how far its choice among options can be believed.
+  bool rates_choices() const;
   // Whether --thinking changes anything with the model's chat template.
   bool thinking_matters() const { return settings_.writer->thinking_matters(); }
   TableColumns Columns() const override;

@@ -72,6 +72,12 @@ std::vector<RowProblem> AskWork::Problems() const {
   return problems;
 }
 
+size_t AskWork::parts() const {
+  size_t most = 1;
+  for (const AskedQuestion& asked : asked_) most = std::max(most, asked.parts.size());
+  return most;
+}
+
 OutputRow AskWork::Row(size_t question) {
   OutputRow row;
   // An answer that cannot become a row is an error of that row alone.

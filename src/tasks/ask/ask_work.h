@@ -28,6 +28,7 @@ class AskWork : public RecordWork {
   std::int64_t row_count() const override { return static_cast<std::int64_t>(asked_.size()); }
   std::vector<RowProblem> Problems() const override;  // of questions that cannot be asked
   OutputRow Row(size_t question) override;
+  size_t parts() const override;
   bool IsAnswered(size_t question) const override {
     return asked_[question].missing == 0 && asked_[question].next == AskStage::kDone;
   }

@@ -105,11 +105,15 @@ const ReportPage& TheReportPage() {
 std::string_view ReportPageBegin() { return TheReportPage().begin; }
 std::string_view ReportPageEnd() { return TheReportPage().end; }
 
+void CheckReported(const JobOptions& job) {
+  if (job.output != "-" && OutputFormatOf(job) == OutputFormat::kJsonLines) return;
+  Throw(ErrorKind::kUsage, "--report: expected an output file in JSONL (-o FILE.jsonl), found {}",
+        job.output);
+}
+
 void WriteExtractReport(const JobOptions& job, const std::string& file) {
+  CheckReported(job);
   FreshFile fresh(file, "--report", job.overwrite || job.resume);
-  if (job.output == "-" || OutputFormatOf(job) != OutputFormat::kJsonLines) {
-    Throw(ErrorKind::kUsage, "--report: expected an output file in JSONL (-o FILE.jsonl)");
-  }
   std::unordered_map<std::string, OrderedJson> rows;
   InputRow row;
   InputOptions written_rows;
@@ -123,7 +127,9 @@ void WriteExtractReport(const JobOptions& job, const std::string& file) {
   std::ofstream& page = fresh.stream();
   page << ReportPageBegin() << "{\"rows\":[";
   std::int64_t written = 0;
-  InputReader input(InputOf(OfDocuments(job)));
+  JobOptions documents = OfDocuments(job);
+  documents.notice = nullptr;
+  InputReader input(InputOf(WithIdColumn(documents)));
   while (written < kMostDocuments && input.Next(row)) {
     if (row.problem) continue;
     const auto found = rows.find(KeyOfRow(row.value));

@@ -5,10 +5,15 @@
 
 #include <string_view>
 
+#include "banyan/job.h"
+
 namespace banyan {
 
 // HTML before and after the data, which is JSON without '<'.
 std::string_view ReportPageBegin();
 std::string_view ReportPageEnd();
+
+// A report is made of the output, read again: that must be a JSONL file. Throws kUsage.
+void CheckReported(const JobOptions& job);
 
 }  // namespace banyan

@@ -9,6 +9,7 @@
 #include "base/characters.h"
 #include "base/json.h"
 #include "tasks/extract/extract_convert.h"
+#include "tasks/extract/extract_evidence.h"
 #include "tasks/extract/extract_work.h"
 #include "text/unicode.h"
 
@@ -131,6 +132,13 @@ class ValueMaker {
         AllowedBy(text_, attribute).empty()) {
       value.value = nullptr;
       value.reason = "the document denies every allowed value";
+    }
+    if (!value.value.is_null() && attribute.nullable) {
+      std::string against = EvidenceAgainst(attribute, value.value, written.json, text_);
+      if (!against.empty()) {
+        value.value = nullptr;
+        value.reason = std::move(against);
+      }
     }
     if (written.truncated && value.value.is_null()) value.reason = "cut off: see max_tokens";
     value.raw = written.json;

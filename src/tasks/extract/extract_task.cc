@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "tasks/extract/extract_panel.h"
+#include "tasks/extract/extract_report.h"
 #include "tasks/extract/extract_work.h"
 #include "tasks/input/input.h"
 #include "tasks/job/job.h"
@@ -56,6 +57,11 @@ void CheckOptions(const ExtractOptions& options) {
   }
 }
 
+void CheckCategory(const ExtractSchema& schema, const std::string& category) {
+  if (category.empty() || schema.Find(category) != nullptr) return;
+  Throw(ErrorKind::kUsage, "--category: the schema has no category '{}'", category);
+}
+
 // What the prompt writer of `ask` needs to know. There is no question: the template of values
 // follows the document.
 AskOptions WriterOptions(const ExtractOptions& options, bool chat) {
@@ -96,6 +102,7 @@ constexpr std::array kOtherColumns = {"id",        "category",      "confidence"
                                       "more",      "error_kind",    "error_message", "error_file",
                                       "error_line"};
 constexpr std::string_view kValuePrefix = "value.";
+const std::string kConfidencePrefix = "confidence.";  // of a column, before an attribute's name
 
 bool IsExtractField(const std::string& name) {
   return name == "id" || name == "text" || name == "category" || name == "documents";
@@ -113,7 +120,7 @@ JobOptions OfDocuments(JobOptions job) {
 // Names of the row's own fields keep their meaning.
 std::string ColumnOf(const std::string& name) {
   const bool taken = std::ranges::find(kOtherColumns, name) != kOtherColumns.end() ||
-                     name.starts_with(kValuePrefix);
+                     name.starts_with(kValuePrefix) || name.starts_with(kConfidencePrefix);
   return taken ? std::string(kValuePrefix) + name : name;
 }
 
@@ -170,9 +177,7 @@ ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& opt
     settings_.plans.emplace(category.name,
                             PlanCategory(category, settings_.slots, model->context_length()));
   }
-  if (!options.category.empty() && settings_.schema.Find(options.category) == nullptr) {
-    Throw(ErrorKind::kUsage, "--category: the schema has no category '{}'", options.category);
-  }
+  CheckCategory(settings_.schema, options.category);
   settings_.model = std::move(model);
   const bool chat = options.chat == ChatUse::kOn ||
                     (options.chat == ChatUse::kAuto && settings_.text->has_chat_template());
@@ -280,8 +285,13 @@ TableColumns ExtractTask::Columns() const {
     columns.shown.push_back(std::move(column.name));
   }
   columns.all = columns.shown;
-  for (const char* name :
-       {"confidence", "units", "raw", "reasons", "truncated", "tokens", "prompt_tokens"}) {
+  for (const ExtractCategory& category : settings_.schema.categories) {
+    for (const Leaf& leaf : LeavesOf(category)) {
+      const std::string sure = kConfidencePrefix + leaf.name;
+      if (std::ranges::find(columns.all, sure) == columns.all.end()) columns.all.push_back(sure);
+    }
+  }
+  for (const char* name : {"reasons", "units", "raw", "truncated", "tokens", "prompt_tokens"}) {
     columns.all.emplace_back(name);
   }
   return columns;
@@ -321,10 +331,21 @@ std::vector<std::string> ExtractTask::Layouts(std::span<const InputRow> rows) {
   return {ExtractWork(settings_, ReadAll(rows)).Layout()};
 }
 
+void CheckExtract(const ExtractOptions& extract, const JobOptions& job) {
+  CheckOptions(extract);
+  const ExtractSchema schema = ParseExtractSchema(extract.schema, extract.schema_name);
+  CheckCategory(schema, extract.category);
+  if (!extract.prompt_template.empty()) WriterOptions(extract, /*chat=*/false);
+  for (const auto& [option, path] : job.side_outputs) {
+    if (option == "--report") CheckReported(job);
+  }
+}
+
 JobReceipt RunExtract(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                       const ExtractOptions& extract, const JobOptions& job) {
-  const JobOptions documents = OfDocuments(job);
+  const JobOptions documents = WithIdColumn(OfDocuments(job));
   CheckJob(documents);
+  CheckExtract(extract, job);
   ExtractOptions options = extract;
   options.flat = options.flat || OutputFormatOf(job) != OutputFormat::kJsonLines;
   ExtractTask task(model, options);

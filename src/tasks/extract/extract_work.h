@@ -80,7 +80,7 @@ class ExtractWork : public RecordWork {
   std::vector<ExtractedValue> PartValues(size_t part) const {
     return ValuesOfPart(stack_, parts_[part], 0);
   }
-  size_t parts() const { return parts_.size(); }
+  size_t parts() const override { return parts_.size(); }
   std::int64_t prompt_tokens() const;
   size_t cut_bytes(size_t document) const;  // to make the prompt fit
   const std::optional<RowProblem>& problem() const { return problem_; }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <utility>
 
 #include "base/byte_source.h"
 #include "base/error.h"
@@ -263,29 +264,35 @@ void InputReader::OpenNext() {
   rows_ = OpenRows(opened, options_, cancelled_);
 }
 
-std::vector<std::string> InputReader::Columns() {
+TableHeader InputReader::Header() {
   std::error_code none;
   const bool one = options_.files.size() == 1;
   if (one && !std::filesystem::is_regular_file(options_.files.front(), none)) {
     if (!rows_) OpenNext();
-    return rows_->Columns();
+    return {rows_->Columns(), rows_->delimiter()};
   }
-  std::vector<std::string> all;
+  TableHeader header;
+  bool first = true;
   for (const std::string& file : options_.files) {
     const auto kind = KnownKind(file, options_);
     const bool plain = std::filesystem::is_regular_file(file, none);
     if (plain && kind && *kind != InputKind::kCsv && *kind != InputKind::kTsv) return {};
+    if (!plain) return {};
     try {
-      const std::vector<std::string> names =
-          plain ? OpenRows(file, options_, cancelled_)->Columns() : std::vector<std::string>();
+      const std::unique_ptr<InputRows> rows = OpenRows(file, options_, cancelled_);
+      const std::vector<std::string> names = rows->Columns();
       if (names.empty()) return {};
+      const bool same = std::exchange(first, false) || header.delimiter == rows->delimiter();
+      header.delimiter = same ? rows->delimiter() : '\0';
       for (const std::string& name : names) {
-        if (std::ranges::find(all, name) == all.end()) all.push_back(name);
+        if (std::ranges::find(header.columns, name) == header.columns.end()) {
+          header.columns.push_back(name);
+        }
       }
     } catch (const Error&) {  // its error row says what is wrong
     }
   }
-  return all;
+  return header;
 }
 
 bool InputReader::Next(InputRow& row) {

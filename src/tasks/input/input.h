@@ -58,7 +58,8 @@ struct InputOptions {
   std::string other_document_field = {};          // see JobOptions
   std::map<std::string, std::string> names = {};  // what rows call a file instead of its path
   std::string problem_field = {};                 // see JobOptions
-  bool keep_given = false;  // rows of tables come with all that their file has
+  bool keep_given = false;    // rows of tables come with all that their file has
+  bool wants_header = false;  // of a job: the tables' header is read before their rows
 
   // As one of the files has them.
   std::map<std::string, std::string> FieldsOf(const std::string& file) const;
@@ -72,6 +73,13 @@ std::optional<RowProblem> ProblemOfFile(const std::string& file, const InputOpti
 
 class InputRows;
 
+// Of the input's tables: all columns, in their order, and what stands between the fields of each
+// row; 0 where not all have the same.
+struct TableHeader {
+  std::vector<std::string> columns;
+  char delimiter = 0;
+};
+
 class InputReader {
  public:
   // Reading ends early when `cancelled` (which may be null) becomes true.
@@ -81,9 +89,9 @@ class InputReader {
   // False at the end of the last file. A file that cannot be read is a row with a problem; the only
   // one whose rows cannot mean anything throws kUsage.
   bool Next(InputRow& row);
-  // The names of all columns, in their order, when every file is a table; else nothing. Call it
-  // before Next: it waits for the header of a table that comes through a pipe. Throws as Next.
-  std::vector<std::string> Columns();
+  // What every file has in common when each is a table; else nothing. Call it before Next: it waits
+  // for the header of a table that comes through a pipe. Throws as Next.
+  TableHeader Header();
   std::int64_t total_bytes() const { return total_bytes_; }  // of all files; -1: unknown
 
  private:

@@ -61,7 +61,9 @@ class CsvRows : public InputRows {
  public:
   CsvRows(std::unique_ptr<ByteSource> source, char delimiter,
           std::function<void(const std::vector<std::string>&)> check)
-      : reader_(std::move(source), kMaxRowBytes, delimiter), check_(std::move(check)) {}
+      : reader_(std::move(source), kMaxRowBytes, delimiter),
+        delimiter_(delimiter),
+        check_(std::move(check)) {}
 
   bool Next(InputRow& row) override {
     if (names_.empty() && !ReadNames()) return false;
@@ -89,6 +91,7 @@ class CsvRows : public InputRows {
   std::int64_t line() const override { return reader_.line(); }
   std::int64_t position() const override { return reader_.position(); }
   bool blank_is_none() const override { return true; }
+  char delimiter() const override { return delimiter_; }
   std::vector<std::string> Columns() override {
     if (names_.empty()) ReadNames();
     return names_;
@@ -111,6 +114,7 @@ class CsvRows : public InputRows {
   }
 
   CsvReader reader_;
+  const char delimiter_;
   std::function<void(const std::vector<std::string>&)> check_;
   std::vector<std::string> names_;
 };
@@ -172,14 +176,17 @@ std::unique_ptr<InputRows> MakeJsonLines(std::unique_ptr<ByteSource> source) {
   return std::make_unique<JsonLines>(std::move(source));
 }
 
+std::unique_ptr<ByteSource> FindDelimiter(std::unique_ptr<ByteSource> source, char& delimiter) {
+  if (delimiter != 0) return source;
+  constexpr size_t kLongestHeader = 1u << 20;
+  auto peeked = std::make_unique<HeadSource>(std::move(source));
+  delimiter = CsvDelimiterOf(peeked->Head(kLongestHeader, HasWholeCsvRow));
+  return peeked;
+}
+
 std::unique_ptr<InputRows> MakeCsvRows(std::unique_ptr<ByteSource> source, char delimiter,
                                        std::function<void(const std::vector<std::string>&)> check) {
-  if (delimiter == 0) {
-    constexpr size_t kLongestHeader = 1u << 20;
-    auto peeked = std::make_unique<HeadSource>(std::move(source));
-    delimiter = CsvDelimiterOf(peeked->Head(kLongestHeader, HasWholeCsvRow));
-    source = std::move(peeked);
-  }
+  source = FindDelimiter(std::move(source), delimiter);
   return std::make_unique<CsvRows>(std::move(source), delimiter, std::move(check));
 }
 

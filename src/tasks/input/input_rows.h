@@ -27,6 +27,8 @@ class InputRows {
   virtual bool blank_is_none() const { return false; }
   // Of a table; nothing for what is none. Reads the header. Throws as Next.
   virtual std::vector<std::string> Columns() { return {}; }
+  // Between the fields of a table's rows; 0: of none.
+  virtual char delimiter() const { return 0; }
 };
 
 std::unique_ptr<InputRows> MakeJsonLines(std::unique_ptr<ByteSource> source);
@@ -36,6 +38,9 @@ std::unique_ptr<InputRows> MakeJsonRows(std::unique_ptr<ByteSource> source);
 
 // Sets the row's value, or its problem, from its content.
 void ReadJsonRow(InputRow& row);
+
+// Sets a `delimiter` that is 0 to that of the header. The source begins where it did.
+std::unique_ptr<ByteSource> FindDelimiter(std::unique_ptr<ByteSource> source, char& delimiter);
 
 // `delimiter` 0: as the header has it. `check` hears the header's names and throws when they do not
 // do.

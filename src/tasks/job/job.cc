@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/timing.h"
+#include "tasks/input/id_column.h"
 #include "tasks/input/input_files.h"
 #include "tasks/options/task_options.h"
 
@@ -44,18 +45,23 @@ Json HeaderOf(const Task& task, const Model& model, const JobOptions& options,
   return header;
 }
 
+const std::vector<std::string> kNeedsId = {"id"};
+
 // Tables keep the columns of the input, unless --columns chooses others.
 InputOptions RowsOf(const JobOptions& options) {
   const OutputFormat format = OutputFormatOf(options);
   InputOptions input = InputOf(options);
-  input.keep_given =
-      options.columns.empty() && (format == OutputFormat::kCsv || format == OutputFormat::kTsv);
+  input.wants_header = format == OutputFormat::kCsv || format == OutputFormat::kTsv;
+  input.keep_given = input.wants_header && options.columns.empty();
   return input;
 }
 
 TableColumns ColumnsOf(const Task& task, const JobOptions& options, RowQueue& input) {
   TableColumns columns = task.Columns();
-  columns.input = BesideTask(input.Columns(options.stop), task.name(), columns, options.fields);
+  const TableHeader header = input.Header(options.stop);
+  columns.delimiter = header.delimiter;
+  if (!options.columns.empty()) return columns;
+  columns.input = BesideTask(header.columns, task.name(), columns, options.fields);
   return columns;
 }
 
@@ -81,6 +87,35 @@ InputOptions InputOf(const JobOptions& options, std::vector<std::string> files) 
   return input;
 }
 
+JobOptions WithIdColumn(JobOptions job) {
+  std::string& id = job.fields["id"];
+  const bool said = !job.id_column.empty();
+  if (said && !id.empty() && id != job.id_column) {
+    Throw(ErrorKind::kUsage, "--id {} and --field id={}: give one of them", job.id_column, id);
+  }
+  if (said && job.id_column != kIdIsLine) {
+    id = job.id_column;
+    if (std::ranges::find(job.needed_columns, kNeedsId) == job.needed_columns.end()) {
+      job.needed_columns.push_back(kNeedsId);
+    }
+  }
+  if (!id.empty()) return job;
+  job.fields.erase("id");
+  if (said) return job;
+  JobOptions silent = job;
+  silent.notice = nullptr;
+  const std::optional<std::string> guess = GuessIdColumn(InputOf(silent));
+  if (!guess) return job;
+  job.fields["id"] = *guess;
+  if (job.notice) {
+    job.notice(
+        fmt::format("{}: the column '{}' is taken for the rows' id, as its values are all "
+                    "different (--id NAME names another one; --id {}: the line)",
+                    job.inputs.front(), *guess, kIdIsLine));
+  }
+  return job;
+}
+
 JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
                      const JobOptions& options)
     : model_(model),
@@ -97,6 +132,19 @@ JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_o
       meter_(options),
       first_rows_(output_.rows()),
       first_errors_(output_.error_rows()) {}
+
+std::string SplitNotice(const std::string& id, size_t parts, const std::string& task) {
+  std::string text = fmt::format(
+      "{}: longer than the model reads at once, so it is read in {} parts, which takes about as "
+      "long as {} texts; so are other long ones (--too-long fail: an error instead)",
+      id, parts, parts);
+  if (task == "ask") {
+    text +=
+        ". Faster, by the passages that matter: banyan rag index FILE, then banyan rag "
+        "\"QUESTION\"";
+  }
+  return text;
+}
 
 // Also after an error: a worker that waits for room in the engine must not wait for ever.
 JobRunner::~JobRunner() {
@@ -117,6 +165,7 @@ JobReceipt JobRunner::Run() {
     }
     if (options_.stop && end_ == JobEnd::kComplete && options_.stop()) Stop(JobEnd::kStopped);
     if (end_ == JobEnd::kComplete && workers_.met_unreadable()) Stop(JobEnd::kUnreadable);
+    SaySplit();
     ReportProgress(false);
   } while (!workers_.Over(held_.size()));
   workers_.End();
@@ -163,6 +212,14 @@ void JobRunner::StartEngine() {
   if (options_.explain && engine_.waiting() > 0) options_.explain(engine_.Explain());
   engine_.Start();
   engine_started_ = true;
+}
+
+void JobRunner::SaySplit() {
+  const std::optional<SplitText> split = workers_.TakeSplit();
+  if (!split || !options_.notice) return;
+  options_.notice(
+      SplitNotice(split->id.is_string() ? split->id.get<std::string>() : DumpJson(split->id),
+                  split->parts, task_.name()));
 }
 
 void JobRunner::Write() {
@@ -255,7 +312,7 @@ JobReceipt JobRunner::MakeReceipt() {
       end_ == JobEnd::kComplete && options_.limit < 0 ? output_.done_before() - skipped : 0;
   receipt.first_error = first_error_;
   receipt.unread_inputs = intake_.unread_inputs();
-  receipt.first_unread = intake_.first_unread();
+  receipt.unread = intake_.unread();
   receipt.stopped_at = intake_.stopped_at().empty() ? refused_ : intake_.stopped_at();
   receipt.rows = output_.rows();
   receipt.error_rows = output_.error_rows();

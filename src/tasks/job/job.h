@@ -30,6 +30,13 @@ namespace banyan {
 InputOptions InputOf(const JobOptions& options);
 InputOptions InputOf(const JobOptions& options, std::vector<std::string> files);
 
+// The job with the field `id` as JobOptions::id_column says, or as a table without it suggests,
+// which the job's notice hears. Throws kUsage where `fields` says otherwise.
+JobOptions WithIdColumn(JobOptions job);
+
+// That a text is split, and what that costs.
+std::string SplitNotice(const std::string& id, size_t parts, const std::string& task);
+
 class JobRunner {
  public:
   JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
@@ -40,6 +47,7 @@ class JobRunner {
 
  private:
   void StartEngine();
+  void SaySplit();
   void Write();
   void WriteRows(const JobRecord& record);
   void Stop(JobEnd why);

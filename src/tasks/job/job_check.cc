@@ -74,6 +74,7 @@ bool IsOwnSideOutput(const std::string& path, const std::string& output) {
 // output may be this job's own, which leaves all of its files as they are: that turns out later.
 void GuardOutputs(const JobOptions& options,
                   const std::vector<std::pair<std::string, std::string>>& side_outputs) {
+  for (const auto& [option, path] : side_outputs) CheckWritable(path, option);
   if (options.overwrite) return;
   bool finished = false;
   if (!WhatIsThere(options.output).empty()) {

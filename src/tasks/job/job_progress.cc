@@ -109,17 +109,25 @@ void ProgressMeter::EstimateRest(const State& state) {
   const double fraction = static_cast<double>(work.finished_answers) / (asked * scale);
   constexpr double kNotQuite = 0.999;
   progress_.fraction = std::min(kNotQuite, std::max({0.0, progress_.fraction, fraction}));
-  // Answers that came count as they are; until there are many, also some of a likely length.
-  constexpr double kLikely = 4.0, kLikelyPart = 0.25;
-  const auto finished = static_cast<double>(work.finished_answers);
-  const double limit = static_cast<double>(work.asked.answer_tokens_limit) / asked;
-  const double mean = (static_cast<double>(work.finished_tokens) + kLikely * kLikelyPart * limit) /
-                      (finished + kLikely);
-  const double all = (static_cast<double>(work.asked.unique_tokens) + asked * mean) * scale;
-  const auto done = static_cast<double>(state.engine.prefilled_tokens + state.engine.decode_rows);
-  if (done > 0.0) {
-    progress_.seconds_left = progress_.seconds * std::max(0.0, all - done) / done;
-  }
+  // Records that are under way will ask as much again as those that are over did.
+  const auto in_all = [&](std::int64_t PromptCount::*what) {
+    const std::int64_t first = work.concluded_first.*what;
+    if (first <= 0) return static_cast<double>(work.asked.*what) * scale;
+    const double again = static_cast<double>(work.concluded.*what) / static_cast<double>(first);
+    return static_cast<double>(work.first_asked.*what) * again * scale;
+  };
+  JobMoment now;
+  now.seconds = progress_.seconds;
+  now.prefilled = static_cast<double>(state.engine.prefilled_tokens);
+  now.generated = static_cast<double>(state.engine.generated_tokens);
+  now.finished_answers = static_cast<double>(work.finished_answers);
+  now.finished_tokens = static_cast<double>(work.finished_tokens);
+  now.finished_squares = work.finished_squares;
+  now.expected_prefill = in_all(&PromptCount::unique_tokens);
+  now.expected_answers = std::max(in_all(&PromptCount::answers), asked * scale);
+  now.most_tokens_of_answer =
+      std::max(1.0, static_cast<double>(work.asked.answer_tokens_limit) / asked);
+  progress_.seconds_left = time_left_.After(now);
 }
 
 void ProgressMeter::CountWritten(JobReceipt& receipt) const {

@@ -9,6 +9,7 @@
 #include "banyan/job.h"
 #include "banyan/request.h"
 #include "engine/sharing_forest.h"
+#include "tasks/job/time_left.h"
 
 namespace banyan {
 
@@ -46,7 +47,11 @@ struct WorkCount {
   PromptCount asked;                 // of records that were taken; an error row is an answer
   std::int64_t finished_answers = 0;
   std::int64_t finished_tokens = 0;  // that these answers have
-  std::int64_t answered_rows = 0;    // of records that were not written yet
+  double finished_squares = 0.0;     // sum of the squares of their lengths
+  // Of the first rounds of records alone: those that were taken, and those whose rows are there,
+  // beside all that the latter asked.
+  PromptCount first_asked, concluded_first, concluded;
+  std::int64_t answered_rows = 0;  // of records that were not written yet
 };
 
 // Reports progress a few times a second, in the thread that writes.
@@ -77,6 +82,7 @@ class ProgressMeter {
   void EstimateRest(const State& state);
 
   const JobOptions& options_;
+  TimeLeft time_left_;
   const std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_report_;
   JobProgress progress_;

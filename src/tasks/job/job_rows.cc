@@ -87,6 +87,7 @@ std::vector<TakenRow> RowStacks::TakeRecord() {
 
 namespace {
 
+constexpr std::int64_t kMostNamed = 20;  // inputs that cannot be read
 constexpr size_t kMostRows = 256;
 constexpr size_t kMostBytes = 64u << 20;
 
@@ -95,7 +96,7 @@ constexpr size_t kMostBytes = 64u << 20;
 RowQueue::RowQueue(InputOptions options)
     : reader_(options, &cancelled_),
       total_bytes_(reader_.total_bytes()),
-      wants_columns_(options.keep_given) {
+      wants_header_(options.wants_header) {
   thread_ = std::thread([this] { Read(); });
 }
 
@@ -110,7 +111,7 @@ RowQueue::~RowQueue() {
 
 void RowQueue::Read() {
   try {
-    if (wants_columns_) ReadColumns();
+    if (wants_header_) ReadHeader();
     while (true) {
       InputRow row;
       if (!reader_.Next(row)) break;
@@ -131,21 +132,21 @@ void RowQueue::Read() {
   changed_.notify_all();
 }
 
-void RowQueue::ReadColumns() {
-  std::vector<std::string> columns = reader_.Columns();
+void RowQueue::ReadHeader() {
+  TableHeader header = reader_.Header();
   const std::lock_guard lock(mutex_);
-  columns_ = std::move(columns);
-  columns_known_ = true;
+  header_ = std::move(header);
+  header_known_ = true;
   changed_.notify_all();
 }
 
-std::vector<std::string> RowQueue::Columns(const std::function<bool()>& stop) {
-  if (!wants_columns_) return {};
+TableHeader RowQueue::Header(const std::function<bool()>& stop) {
+  if (!wants_header_) return {};
   std::unique_lock lock(mutex_);
-  while (!columns_known_ && !ended_ && !(stop && stop())) {
+  while (!header_known_ && !ended_ && !(stop && stop())) {
     changed_.wait_for(lock, std::chrono::milliseconds(20));
   }
-  return columns_;
+  return header_;
 }
 
 RowQueue::State RowQueue::Take(InputRow& row, double seconds) {
@@ -220,7 +221,8 @@ bool JobIntake::MayGoOn(const TakenRow& taken) {
     if (stopped_at_.empty()) stopped_at_ = std::move(what);
     return false;
   }
-  if (row.ends_file && unread_inputs_++ == 0) first_unread_ = std::move(what);
+  const bool whole_file = row.ends_file || row.line <= 0;
+  if (whole_file && unread_inputs_++ < kMostNamed) unread_.push_back(std::move(what));
   return true;
 }
 

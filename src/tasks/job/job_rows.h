@@ -122,24 +122,24 @@ class RowQueue {
   // Waits for a row at most so long.
   State Take(InputRow& row, double seconds);
   std::int64_t total_bytes() const { return total_bytes_; }  // of the input; -1: unknown
-  // With InputOptions::keep_given: as InputReader::Columns. Waits until they are known, or `stop`
+  // With InputOptions::wants_header: as InputReader::Header. Waits until it is known, or `stop`
   // (may be empty) says true.
-  std::vector<std::string> Columns(const std::function<bool()>& stop);
+  TableHeader Header(const std::function<bool()>& stop);
 
  private:
   void Read();
-  void ReadColumns();
+  void ReadHeader();
 
   std::atomic<bool> cancelled_{false};
   InputReader reader_;
   const std::int64_t total_bytes_;
-  const bool wants_columns_;
+  const bool wants_header_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<InputRow> rows_;
   size_t bytes_ = 0;  // of the rows' content
-  std::vector<std::string> columns_;
-  bool columns_known_ = false;
+  TableHeader header_;
+  bool header_known_ = false;
   bool ended_ = false;
   std::exception_ptr failure_;
   std::thread thread_;  // last: it uses all of the above
@@ -164,9 +164,9 @@ class JobIntake {
   Key128 input_hash() const { return input_hash_.Value(); }  // of the rows read so far
   // Keys of all rows taken, in their order, if an earlier run wrote some: the others are gone.
   const std::vector<Key128>& taken() const { return taken_; }
-  // Files of which not all could be read, and the first of these, with the reason.
+  // Files of which not all could be read, and the first 20 of these, with the reasons.
   std::int64_t unread_inputs() const { return unread_inputs_; }
-  const std::string& first_unread() const { return first_unread_; }
+  const std::vector<std::string>& unread() const { return unread_; }
   // JobOptions::strict: what could not be read, which ends the job; empty: nothing.
   const std::string& stopped_at() const { return stopped_at_; }
 
@@ -187,7 +187,8 @@ class JobIntake {
   ContentHash input_hash_;
   std::vector<Key128> taken_;
   std::int64_t unread_inputs_ = 0;
-  std::string first_unread_, stopped_at_;
+  std::vector<std::string> unread_;
+  std::string stopped_at_;
 };
 
 }  // namespace banyan

@@ -106,6 +106,9 @@ class RecordRun {
   // That, or an answer was cancelled.
   bool cancelled() const { return cancelled_; }
 
+  // Into how many its text was split; known from Start on.
+  size_t parts() const { return work_ ? work_->parts() : 1; }
+
   // --- How far it is
   std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
   // Rows none of whose answers is missing; some may still be asked about in a later round.

@@ -73,6 +73,8 @@ class RecordWork {
   // REQUIRES: the record is done, or IsAnswered.
   virtual OutputRow Row(size_t row) = 0;
   std::vector<OutputRow> Rows();
+  // Into how many its text was split, because it is longer than the model reads at once.
+  virtual size_t parts() const { return 1; }
   // The row can be made although the record is not done.
   virtual bool IsAnswered(size_t) const { return false; }
   // The row that an answer is for.

@@ -66,6 +66,12 @@ bool TextWorkers::met_unreadable() const {
   return unreadable_;
 }
 
+std::optional<SplitText> TextWorkers::TakeSplit() {
+  const std::lock_guard lock(mutex_);
+  if (!first_split_ || std::exchange(said_split_, true)) return std::nullopt;
+  return first_split_;
+}
+
 WorkCount TextWorkers::work() const {
   const std::lock_guard lock(mutex_);
   return work_;
@@ -156,6 +162,10 @@ void TextWorkers::Prepare(std::vector<InputRow> rows, RecordPtr record) {
       record->given.push_back(there ? std::make_shared<const Json>(std::move(row.given)) : nullptr);
     }
     record->run.Start(task_, model_, rows);
+    if (const size_t parts = record->run.parts(); parts > 1) {
+      const std::lock_guard lock(mutex_);
+      if (!first_split_) first_split_ = {rows.front().value.value("id", Json()), parts};
+    }
     if (record->run.done()) {  // nothing was to be asked
       const std::lock_guard lock(mutex_);
       work_.asked.answers += record->run.rows();
@@ -199,6 +209,7 @@ TextWorkers::RecordPtr TextWorkers::SubmitRound(RecordPtr record) {
     CountAnswered(asking);
     in_flight_.emplace(sequence, std::move(record));
   }
+  const bool first = asking.prompts.answers == 0;
   bool over = false;
   for (RecordPrompt& prompt : prompts) {
     {
@@ -206,6 +217,10 @@ TextWorkers::RecordPtr TextWorkers::SubmitRound(RecordPtr record) {
       const PromptCount count = counter_.Count(prompt.tree);
       asking.prompts += count;
       work_.asked += count;
+      if (first) {
+        asking.first_prompts += count;
+        work_.first_asked += count;
+      }
     }
     std::optional<Error> refused;
     try {
@@ -232,6 +247,8 @@ void TextWorkers::Deliver(RecordPtr record) {
   }
   const std::lock_guard lock(mutex_);
   CountAnswered(*record);
+  work_.concluded_first += record->first_prompts;
+  work_.concluded += record->prompts;
   concluded_.push_back(std::move(record));
 }
 
@@ -252,6 +269,7 @@ void TextWorkers::Route(std::vector<AnswerEvent> events) {
     ++work_.finished_answers;
     const auto tokens = static_cast<std::int64_t>(event.answer.tokens.size());
     work_.finished_tokens += tokens;
+    work_.finished_squares += static_cast<double>(tokens) * static_cast<double>(tokens);
     record.generated += tokens;
     const bool over = record.run.Receive(std::move(event));
     CountAnswered(record);

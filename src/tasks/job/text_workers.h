@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -27,10 +28,16 @@ struct JobRecord {
   RecordRun run;               // cancelled: no rows, asked again on resume
   std::vector<TakenKey> keys;  // of the input's rows: one, unless the task stacks them
   std::vector<std::shared_ptr<const Json>> given;  // the input's rows, where tables come out again
-  PromptCount prompts;
-  std::int64_t generated = 0;  // tokens of its answers
-  std::int64_t answered = 0;   // its rows, as counted in WorkCount::answered_rows
+  PromptCount prompts, first_prompts;              // of all rounds, of the first
+  std::int64_t generated = 0;                      // tokens of its answers
+  std::int64_t answered = 0;  // its rows, as counted in WorkCount::answered_rows
   std::vector<OutputRow> rows;
+};
+
+// A text that is longer than the model reads at once.
+struct SplitText {
+  Json id;  // of its record
+  size_t parts = 1;
 };
 
 class TextWorkers {
@@ -56,6 +63,8 @@ class TextWorkers {
   bool Over(size_t held);
   // A row could not be read, and the job is strict.
   bool met_unreadable() const;
+  // The first text that was split; once.
+  std::optional<SplitText> TakeSplit();
   WorkCount work() const;
   double seconds() const;  // of all threads
 
@@ -91,6 +100,8 @@ class TextWorkers {
   bool stopping_ = false;
   bool ended_ = false;  // the threads may go
   bool unreadable_ = false;
+  std::optional<SplitText> first_split_;
+  bool said_split_ = false;
   PromptCounter counter_;
   WorkCount work_;
   double seconds_ = 0.0;

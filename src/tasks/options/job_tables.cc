@@ -29,7 +29,8 @@ JobRow Delimiter() {
                return options.delimiter == 0 ? "" : std::string(1, options.delimiter);
              },
              "Delimiter of CSV: , ; | or tab (default: detected in the header; output tables use "
-             "commas)")
+             "the "
+             "input's)")
       .Interfaces(kCommandLine | kPython);
 }
 
@@ -62,6 +63,12 @@ void AddInput(OptionTable<JobOptions>& rows) {
       {JobRow::Word("input_format", &JobOptions::input_format,
                     {"jsonl", "json", "csv", "tsv", "text", "html", "pdf"},
                     "Format of the files (default: by name, otherwise by content)")
+           .Interfaces(kJobInterfaces),
+       JobRow::Text("id_column", &JobOptions::id_column,
+                    "The field that names the rows (default: id; in a table without it, a column "
+                    "of different values called id, number or key); line: their lines")
+           .Called("--id")
+           .Placeholder("FIELD")
            .Interfaces(kJobInterfaces),
        Delimiter(),
        JobRow::Text("encoding", &JobOptions::encoding,

@@ -17,6 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Which columns a table has, and in which order: a job goes on with the same. 2: what people look
+// at first stands first, and errors have one column, the last.
+constexpr int kTableColumns = 2;
+
 // Runs what writes; a failure says that nothing that counts is lost.
 template <typename Body>
 void Writing(bool resumable, const Body& body) {
@@ -99,7 +103,8 @@ JobOutput::JobOutput(const JobOptions& options, TableColumns columns, Json heade
   if (format_.is_table()) {
     header_["parameters"]["--csv-safe"] = options.csv_safe;
     header_["parameters"]["--delimiter"] =
-        options.delimiter == 0 ? std::string() : std::string(1, options.delimiter);
+        format_.delimiter() == ',' ? std::string() : std::string(1, format_.delimiter());
+    header_["parameters"]["table columns"] = kTableColumns;
   }
   header_["parameters"]["ordered"] = options.ordered;
   header_["version"] = 3;  // 3: a record is known by its id and its line

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/characters.h"
 #include "base/csv.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -25,15 +26,16 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::array kErrorColumns = {"error_kind", "error_message", "error_file", "error_line"};
 
-constexpr std::array<std::pair<std::string_view, OutputFormat>, 6> kNames = {{
+constexpr std::array<std::pair<std::string_view, OutputFormat>, 7> kNames = {{
     {"jsonl", OutputFormat::kJsonLines},
     {"csv", OutputFormat::kCsv},
     {"tsv", OutputFormat::kTsv},
     {"md", OutputFormat::kMarkdown},
+    {"text", OutputFormat::kText},
     {"ndjson", OutputFormat::kJsonLines},
     {"json", OutputFormat::kJsonLines},
 }};
-constexpr size_t kFormats = 4;  // the names before other spellings of them
+constexpr size_t kFormats = 5;  // the names before other spellings of them
 
 // A spreadsheet takes a cell that begins like this for a formula; numbers it may have.
 bool LooksLikeFormula(const std::string& cell) {
@@ -106,7 +108,10 @@ std::vector<InputColumn> BesideTask(const std::vector<std::string>& input, const
 OutputFormat OutputFormatOf(const JobOptions& options) {
   if (!options.output_format.empty()) {
     for (size_t i = 0; i < kFormats; ++i) {
-      if (options.output_format == kNames[i].first) return kNames[i].second;
+      if (options.output_format != kNames[i].first) continue;
+      if (kNames[i].second != OutputFormat::kText || options.output == "-") return kNames[i].second;
+      Throw(ErrorKind::kUsage,
+            "--output-format text: is for reading and goes to standard output, without -o");
     }
     Throw(ErrorKind::kUsage, "--output-format: expected jsonl, csv, tsv or md; found '{}'",
           options.output_format);
@@ -120,7 +125,7 @@ OutputFormat OutputFormatOf(const JobOptions& options) {
   const std::string ending = name.extension().string();
   if (ending.empty()) return OutputFormat::kJsonLines;
   for (const auto& [known, format] : kNames) {
-    if (ending.substr(1) == known) return format;
+    if (ending.substr(1) == known && format != OutputFormat::kText) return format;
   }
   Throw(ErrorKind::kUsage,
         "{}: the ending '{}' names no format that is written here: expected .jsonl, .csv, .tsv or "
@@ -133,7 +138,8 @@ RowFormat::RowFormat(const JobOptions& options, TableColumns columns)
       csv_safe_(options.csv_safe),
       wanted_(options.columns),
       columns_(std::move(columns)) {
-  const char csv_delimiter = options.delimiter == 0 ? ',' : options.delimiter;
+  const char of_input = columns_.delimiter == 0 ? ',' : columns_.delimiter;
+  const char csv_delimiter = options.delimiter == 0 ? of_input : options.delimiter;
   delimiter_ = format_ == OutputFormat::kTsv ? '\t' : csv_delimiter;
 }
 
@@ -166,8 +172,8 @@ std::string RowFormat::Header() const {
   std::vector<std::string> before;
   for (const InputColumn& column : columns_.input) before.push_back(column.shown);
   names.insert(names.begin(), before.begin(), before.end());
-  names.insert(names.end(), kErrorColumns.begin(), kErrorColumns.end());
   names.emplace_back("more");
+  names.emplace_back("error");
   return CsvRow(names, delimiter_);
 }
 
@@ -176,17 +182,28 @@ std::string RowFormat::Line(const OutputRow& row) {
     if (row.fields.contains(name)) used_.insert(name);
   }
   if (format_ == OutputFormat::kJsonLines) return DumpJson(row.fields) + "\n";
+  if (format_ == OutputFormat::kText) return TextLines(row);
   return format_ == OutputFormat::kMarkdown ? MarkdownLine(row) : CsvLine(row);
 }
 
-// What has no column stands in the last one as JSON.
+// What has no column stands in the column `more` as JSON, an error with all of its parts.
 std::string RowFormat::CsvLine(const OutputRow& row) {
   OrderedJson more = row.fields;
   std::vector<std::string> cells;
   const auto put = [&](OrderedJson& from, const std::string& name) {
-    const auto it = from.find(name);
-    cells.push_back(it == from.end() ? std::string() : CellText(*it));
-    if (it != from.end()) from.erase(name);
+    if (const auto it = from.find(name); it != from.end()) {
+      cells.push_back(CellText(*it));
+      from.erase(name);
+      return;
+    }
+    const size_t dot = name.find('.');
+    const auto outer = from.find(name.substr(0, dot));
+    const std::string inner = dot == std::string::npos ? "" : name.substr(dot + 1);
+    const bool there = outer != from.end() && outer->is_object() && outer->contains(inner);
+    cells.push_back(there ? CellText(outer->at(inner)) : std::string());
+    if (!there) return;
+    outer->erase(inner);
+    if (outer->empty()) from.erase(name.substr(0, dot));
   };
   for (const InputColumn& column : columns_.input) {
     if (column.is_field) {
@@ -201,14 +218,50 @@ std::string RowFormat::CsvLine(const OutputRow& row) {
     }
   }
   for (const std::string& name : ColumnNames()) put(more, name);
-  OrderedJson error = more.contains("error") ? more["error"] : OrderedJson::object();
-  more.erase("error");
-  for (const char* name : {"kind", "message", "file", "line"}) put(error, name);
   cells.push_back(more.empty() ? "" : DumpJson(more));
+  cells.push_back(row.error_message());
   for (std::string& cell : cells) {
     if (csv_safe_ && LooksLikeFormula(cell)) cell.insert(0, "'");
   }
   return CsvRow(cells, delimiter_);
+}
+
+// The row's id, then a line for every other column: its name, its value and how sure that is.
+std::string RowFormat::TextLines(const OutputRow& row) const {
+  constexpr size_t kWidest = 24;  // names before values, in columns of the terminal
+  const auto field = [&](const std::string& name) {
+    const auto found = row.fields.find(name);
+    return found == row.fields.end() ? OrderedJson() : *found;
+  };
+  std::string text = CellText(field("id")) + "\n";
+  if (row.error) return text + "  error: " + row.error_message() + "\n";
+  const OrderedJson confidence = field("confidence"), reasons = field("reasons");
+  const auto columns_of = [](const std::string& name) {
+    return static_cast<size_t>(CountCharacters(name));
+  };
+  size_t width = 0;
+  for (const std::string& name : columns_.shown) {
+    if (name != "id") width = std::max(width, std::min(columns_of(name), kWidest));
+  }
+  for (const std::string& name : columns_.shown) {
+    if (name == "id") continue;
+    const OrderedJson value = field(name);
+    const size_t columns = columns_of(name);
+    text += "  " + name + std::string(columns < width ? width - columns : 0, ' ') + "  ";
+    if (value.is_null()) {
+      const bool why = reasons.is_object() && reasons.contains(name);
+      text += fmt::format("({})", why ? CellText(reasons.at(name)) : "the text does not say");
+    } else if (value.is_array()) {
+      for (size_t i = 0; i < value.size(); ++i) text += (i > 0 ? "; " : "") + CellText(value[i]);
+    } else {
+      text += CellText(value);
+    }
+    const bool sure = confidence.is_object() && confidence.contains(name) &&
+                      confidence.at(name).is_number() && !value.is_null();
+    if (sure) text += fmt::format("  ({:.0f} % sure)", 100.0 * confidence.at(name).get<double>());
+    text += "\n";
+  }
+  return text;
 }
 
 std::string RowFormat::MarkdownLine(const OutputRow& row) {

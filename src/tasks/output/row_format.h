@@ -1,4 +1,4 @@
-// How rows look in the output: JSONL, CSV, TSV, or a Markdown table.
+// How rows look in the output: JSONL, CSV, TSV, a Markdown table, or text for a terminal.
 #pragma once
 
 #include <map>
@@ -29,11 +29,13 @@ struct InputColumn {
   bool is_field = false;  // it is a field of the task's rows, such as their id
 };
 
-// The fields of a task's rows that have columns of their own in tables.
+// The fields of a task's rows that have columns of their own in tables. "confidence.brand" is the
+// field `brand` of the field `confidence`.
 struct TableColumns {
-  std::vector<std::string> all;         // of CSV and TSV
+  std::vector<std::string> all;         // of CSV and TSV, what people look at first
   std::vector<std::string> shown;       // of a Markdown table, which people read
   std::vector<InputColumn> input = {};  // of CSV and TSV, before the others
+  char delimiter = 0;                   // of the input's tables; 0: they have none, or several
 };
 
 // How the columns of the input come out beside those of the task. `renamed`: our names of fields
@@ -42,7 +44,7 @@ std::vector<InputColumn> BesideTask(const std::vector<std::string>& input, const
                                     const TableColumns& columns,
                                     const std::map<std::string, std::string>& renamed);
 
-enum class OutputFormat { kJsonLines, kCsv, kTsv, kMarkdown };
+enum class OutputFormat { kJsonLines, kCsv, kTsv, kMarkdown, kText };
 
 // By --output-format, else by the output's name without a packing's ending; standard output,
 // devices and names without an ending are JSONL. Throws kUsage for an ending or a format that we do
@@ -53,9 +55,12 @@ class RowFormat {
  public:
   RowFormat(const JobOptions& options, TableColumns columns);
 
-  bool is_table() const { return format_ != OutputFormat::kJsonLines; }
+  bool is_table() const {
+    return format_ != OutputFormat::kJsonLines && format_ != OutputFormat::kText;
+  }
   const std::vector<InputColumn>& input_columns() const { return columns_.input; }
-  std::string name() const;    // as --output-format has it
+  std::string name() const;  // as --output-format has it
+  char delimiter() const { return delimiter_; }
   std::string Header() const;  // what a table begins with; empty for JSONL
   std::string Line(const OutputRow& row);
   // Of --columns: those that no row had.
@@ -65,6 +70,7 @@ class RowFormat {
   std::vector<std::string> ColumnNames() const;
   std::string CsvLine(const OutputRow& row);
   std::string MarkdownLine(const OutputRow& row);
+  std::string TextLines(const OutputRow& row) const;
 
   OutputFormat format_;
   char delimiter_;

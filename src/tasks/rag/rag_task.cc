@@ -353,11 +353,13 @@ OutputRow RagTask::ErrorRow(const InputRow& row, const RowProblem& problem) cons
                      {row.file, row.line}, row.value);
 }
 
+void CheckRag(const RagOptions& rag) { CheckOptions(rag); }
+
 JobReceipt RunRag(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                   const RagOptions& rag, const JobOptions& job) {
-  CheckJob(job);
+  JobOptions questions = WithIdColumn(job);
+  CheckJob(questions);
   RagTask task(model, rag);
-  JobOptions questions = job;
   questions.other_document_field.clear();  // a field 'text' of a question is carried
   return JobRunner(model, engine_options, task, questions).Run();
 }
