@@ -272,8 +272,8 @@ class AskSession::Impl {
     if (IsYesNoQuestion(question)) {  // which no words of the text answer
       if (!task_.rates_choices()) {
         listener.Failed(
-            "a yes/no question, which this model answers no better than a coin: ask what, who, "
-            "when or where, or fetch the better reader (banyan model better)");
+            "a yes/no question, and this model's card does not say how well it chooses: ask what, "
+            "who, when or where, or use smollm2-135m-instruct (banyan model better)");
         return {};
       }
       asked.choices = {"yes", "no"};

@@ -163,7 +163,10 @@ AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options,
 }
 
 bool AskTask::rates_choices() const {
-  return settings_.model->card(adapter_).CalibrationOf("ask", "choice-sum") != nullptr;
+  // CalibrationOf would take that of other answers for it.
+  const auto& confidence = settings_.model->card(adapter_).confidence;
+  const auto kinds = confidence.find("ask");
+  return kinds != confidence.end() && kinds->second.contains("choice-sum");
 }
 
 AskModel AskTask::ModelOf(const std::string& adapter) const {
