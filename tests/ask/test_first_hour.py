@@ -277,32 +277,32 @@ class Help(FirstHour):
 
 
 class Prompt(FirstHour):
-    def test_numbers_saving_again_and_yes_or_no(self):
+    def test_numbers_saving_again_and_no_coin_for_yes_or_no(self):
         self.write("a.txt", FERRY)
         screen = self.terminal("ask", self.path("a.txt"), "-m", READER)
         at = screen.wait_for_prompt()
-        for question in (WHO, "Is the hull of the ferry red?", "When does the ferry Marigold leave?"):
+        for question, answer in ((WHO, "Anna Walker"), ("Is the hull of the ferry red?", "how well it chooses"),
+                                 ("When does the ferry Marigold leave?", "7:45")):
             screen.type(question + "\n")
             at = screen.wait_for(question, after=at)
-            at = screen.wait_for("\r\n  ", after=at)
+            at = screen.wait_for(answer, after=at)
             at = screen.wait_for_prompt(at)
         saved = self.path("saved.jsonl")
         screen.type(f"/save {saved}\n")
-        at = screen.wait_for("3 rows written", after=at)
+        at = screen.wait_for("2 rows written", after=at)
         at = screen.wait_for_prompt(at)
         screen.type(f"/save {saved}\n")
         at = screen.wait_for(f"/save! {saved} replaces it", after=at)
         at = screen.wait_for_prompt(at)
         screen.type(f"/save! {saved}\n")
-        at = screen.wait_for("3 rows written", after=at)
+        at = screen.wait_for("2 rows written", after=at)
         screen.wait_for_prompt(at)
         screen.type("/quit\n")
         self.assertEqual(screen.finish(), 0)
         self.assertNotIn("--overwrite", screen.text())
         rows = self.rows("saved.jsonl")
-        self.assertEqual([row["question_id"] for row in rows], [1, 2, 3])
-        self.assertEqual([row["answer"] for row in rows[::2]], ["Anna Walker", "7:45"])
-        self.assertIn(rows[1]["answer"], ("yes", "no"))
+        self.assertEqual([row["question_id"] for row in rows], [1, 2])
+        self.assertEqual([row["answer"] for row in rows], ["Anna Walker", "7:45"])
 
 
 if __name__ == "__main__":
