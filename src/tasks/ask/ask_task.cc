@@ -79,8 +79,6 @@ void CheckTexts(const AskOptions& options) {
   try {
     if (!options.regex.empty()) Constraint::CheckRegex(options.regex);
     if (!options.json_schema.empty()) Constraint::CheckJsonSchema(options.json_schema);
-  } catch (const WorkStopped&) {
-    throw;
   } catch (const Error& e) {
     Throw(ErrorKind::kUsage, "{}: {}", options.regex.empty() ? "--json-schema" : "--regex",
           e.what());
