@@ -113,6 +113,7 @@ PromptSegment DocumentQuestions::AsExperts(int which, const std::vector<TokenId>
   answer.max_new = bench_.max_new;
   answer.forced = forced;
   answer.panel = RagPanel();
+  answer.panel->switching = SwitchRule::kToken;  // random tokens are no words
   root.below.push_back(question);
   return root;
 }
