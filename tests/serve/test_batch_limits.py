@@ -176,8 +176,9 @@ class Memory(unittest.TestCase):
             done = wait_for(server, start(server, file), "completed", "failed")
             self.assertEqual(done["request_counts"], {"total": 23, "completed": 3, "failed": 20})
             self.assertEqual({row["response"]["status_code"] for row in rows_of(server, done["error_file_id"])}, {404})
-            # Half of the 256 MiB of requests, and what the allocator and the engine keep.
-            self.assertLess(server.resident_kib("VmHWM") - before, 300 * 1024)
+            # Half of the 256 MiB of requests, and what the allocator keeps for each of its threads: 200 to 330 MiB here.
+            # All lines at once, uncounted, would be more than 600.
+            self.assertLess(server.resident_kib("VmHWM") - before, 450 * 1024)
             server.wait_until(lambda: server.metric("banyan_bodies_bytes") == 0)
 
 
