@@ -24,7 +24,7 @@ class Memory(AskTest):
     def peak(self, rows: list[dict]) -> tuple[int, int, int]:
         """Bytes at most, of weights and of KV, as the receipt has them. The automata that answers are copied by come on top of these: a few
         hundred KiB for every document under way."""
-        result = self.ask(self.write("in.jsonl", rows), "--max-new", "16", "--no-copy",
+        result = self.ask(self.write("in.jsonl", rows), "--max-new", "16", "--no-copy", "--verbose",
                           "-o", self.path("out.jsonl"), "--overwrite", model=READER)
         found = re.search(r"memory +(\S+ \S+) at most: weights (\S+ \S+), KV (\S+ \S+) of", result.stderr)
         self.assertTrue(found, result.stderr)

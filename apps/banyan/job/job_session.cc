@@ -92,10 +92,12 @@ int JobSession::Finish(const JobReceipt& receipt) const {
     for (const std::string& why : receipt.unread) Say("  " + why + "\n");
     const auto more = receipt.unread_inputs - static_cast<std::int64_t>(receipt.unread.size());
     if (more > 0) Say(fmt::format("  and {} more: see the error rows\n", more));
-  } else if (!quiet_ && !all_failed && receipt.error_rows > 0) {
+  }
+  if (!quiet_ && !all_failed && receipt.error_rows > 0) {
+    const bool said = receipt.unread_inputs > 0 || receipt.first_error.empty();
     SayLine(fmt::format("{} among {}{}", Plural(receipt.error_rows, "error"),
                         Plural(receipt.rows, "row"),
-                        receipt.first_error.empty() ? "" : "; the first: " + receipt.first_error));
+                        said ? "" : "; the first: " + receipt.first_error));
   }
   if (all_failed && (quiet_ || receipt.unread_inputs == 0)) {
     SayLine("every row failed; the first: " + receipt.first_error);

@@ -87,7 +87,8 @@ void KvAddCommand::Resolve() {
   table.ReadFiles([](const std::string&, const std::string&) {});
   add.rag.instruction = add.ask.instruction;
   add.rag.chat = add.ask.chat;
-  add.rag.too_long = add.ask.too_long;
+  // What is read by documents is not split.
+  if (add.ask.too_long != TooLong::kSplit) add.rag.too_long = add.ask.too_long;
   input.Resolve(
       {"id", "context", "questions", "question", "instruction", "documents", "text", "title"},
       add.job);
