@@ -93,7 +93,7 @@ int JobSession::Finish(const JobReceipt& receipt) const {
     const auto more = receipt.unread_inputs - static_cast<std::int64_t>(receipt.unread.size());
     if (more > 0) Say(fmt::format("  and {} more: see the error rows\n", more));
   }
-  if (!quiet_ && !all_failed && receipt.error_rows > 0) {
+  if (!quiet_ && !all_failed && receipt.error_rows > receipt.unread_inputs) {
     const bool said = receipt.unread_inputs > 0 || receipt.first_error.empty();
     SayLine(fmt::format("{} among {}{}", Plural(receipt.error_rows, "error"),
                         Plural(receipt.rows, "row"),
