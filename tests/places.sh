@@ -43,7 +43,7 @@ user() {
   chmod 555 "$work/user/home"
   local become="setpriv --reuid nobody --regid nogroup --clear-groups" cache=CCACHE_DISABLE=1
   # A compiler cache that others may read is read, never written.
-  $become test -r "${CCACHE_DIR:-/nowhere}/ccache.conf" && cache=CCACHE_READONLY=1
+  $become test -x "${CCACHE_DIR:-/nowhere}" && cache=CCACHE_READONLY=1
   TREE="$work/user/banyan" AT="$root" unshare --mount bash -euc "
     $become test -x \"\$AT\" && mount --bind \"\$TREE\" \"\$AT\" && TREE=\$AT
     cd \"\$TREE\" && $become env HOME='$work/user/home' LC_ALL=de_DE.ISO-8859-1 $cache CCACHE_TEMPDIR='$work/user' \
