@@ -13,7 +13,7 @@ from support import PackageTest, ROOT
 from test_embed import encoder_files
 
 # Options with another name in Python; extract's --max-tokens is what --max-new is of the others.
-RENAMED = {"question": "questions", "field": "fields", "gap": "gaps", "no_trace": "trace"}
+RENAMED = {"id": "id_column", "question": "questions", "field": "fields", "gap": "gaps", "no_trace": "trace"}
 
 # Options of the command line that Python has in another way, or has no use for.
 ELSEWHERE = {
@@ -25,6 +25,7 @@ ELSEWHERE = {
     "dry_run": "banyan.estimate",
     "explain": "Engine.explain",
     "json": "rows are dicts",
+    "verbose": "the lines that end a command",
     "layout": "for the training scripts, which call the program",
     "report": "a page that the program draws",
     "new": "Index.build always makes the index anew",
@@ -82,7 +83,7 @@ class Options(PackageTest):
 
     def test_embed(self):
         # Python reads these rows itself: UTF-8, of the kind that the file's name says, the text in `field`.
-        itself = lambda delimiter, encoding, fields, input_format, strict: None  # noqa: E731
+        itself = lambda delimiter, encoding, fields, id_column, input_format, strict: None  # noqa: E731
         self.check(["embed"], banyan.embed, banyan.Encoder, itself, engine=False)
 
     def test_rag_index(self):
