@@ -59,7 +59,8 @@ def check_page(page: pathlib.Path, environment: dict) -> list[str]:
     for not_run, block in BLOCK.findall(text):
         if not_run:
             continue
-        for command, expected in commands(block):
+        # What stands in /tmp there may be somebody else's here.
+        for command, expected in commands(block.replace("/tmp/", environment["HOME"] + "/tmp/")):
             done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=environment, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
             found = done.stdout.splitlines()
@@ -75,7 +76,9 @@ def main() -> int:
     # Commands of the pages write $T without quotes.
     place = "/tmp" if " " in tempfile.gettempdir() else None
     with tempfile.TemporaryDirectory(dir=place) as home:
-        environment = dict(os.environ, HOME=home, T=home, PATH=str(pathlib.Path(banyan).resolve().parent) + ":" + os.environ["PATH"])
+        environment = dict(os.environ, HOME=home, T=home, LC_ALL="C.UTF-8",  # bash complains of a locale that is not there
+                           PATH=str(pathlib.Path(banyan).resolve().parent) + ":" + os.environ["PATH"])
+        os.mkdir(os.path.join(home, "tmp"))
         for name in pages:
             for problem in check_page(ROOT / name, environment):
                 failed += 1

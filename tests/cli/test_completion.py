@@ -52,7 +52,8 @@ with tempfile.TemporaryDirectory() as temporary:
     bin_folder.mkdir()
     os.symlink(BANYAN, bin_folder / "banyan")
     environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "BANYAN_CACHE": str(folder / "cache"),
-                   "HF_HUB_CACHE": str(folder / "hub"), "HOME": str(folder)}
+                   "HF_HUB_CACHE": str(folder / "hub"), "HOME": str(folder),
+                   "LC_ALL": "C.UTF-8"}  # bash complains of a locale that is not there
     scripts = {}
     for shell in ("bash", "zsh", "fish"):
         result = run(BANYAN, "completion", shell)

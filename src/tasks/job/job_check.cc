@@ -127,9 +127,11 @@ void CheckOutputFile(const JobOptions& options) {
   if (!fs::is_directory(folder, none)) {
     Throw(ErrorKind::kIo, "{}: cannot open the output: no such directory", options.output);
   }
+  // A plain file has a journal beside it; devices and pipes have none.
   const bool exists = fs::exists(output, none);
-  if (::access(exists ? output.c_str() : folder.c_str(), W_OK) != 0 ||
-      ::access(folder.c_str(), W_OK) != 0) {
+  const bool plain = !exists || fs::is_regular_file(output, none);
+  if ((exists && ::access(output.c_str(), W_OK) != 0) ||
+      (plain && ::access(folder.c_str(), W_OK) != 0)) {
     Throw(ErrorKind::kIo, "{}: cannot open the output: permission denied", options.output);
   }
 }
