@@ -65,6 +65,21 @@ with tempfile.TemporaryDirectory() as temporary:
     names = run("get", "nothing")
     check(names.returncode == 2 and all(m["name"] in names.stderr for m in empty[1:]), f"get names them: {names.stderr}")
 
+    # The ladder of readers, from a machine that cannot fetch: what it says was measured.
+    nobody = folder / "bin" / "python3"
+    nobody.parent.mkdir()
+    nobody.write_text("#!/bin/sh\nexit 1\n")
+    nobody.chmod(0o755)
+    ladder = run("better", PATH=f"{nobody.parent}:{os.environ['PATH']}")
+    rows = {line.split()[0]: line for line in ladder.stdout.splitlines() if line}
+    check(ladder.returncode == 1 and "pip could not fetch" in ladder.stderr, f"no reader to be had: {ladder}")
+    for size, measured in (("shipped", "measured.json"), ("small", "smollm2-reader/measured.json")):
+        scores = json.loads((pathlib.Path(MODEL).parent / measured).read_text())["answers"]["natural"][1]
+        said = f"{round(scores['exact'] * scores['questions'])} of {scores['questions']} "
+        check(said in rows.get(size, ""), f"{size}: expected {said}, found {rows}")
+    check({"medium", "large"} <= set(rows), f"sizes: {rows}")
+    check(run("better", "--size", "huge").returncode == 2, "a size that is not known")
+
     good = repository("org/decoder", {"config.json": QWEN3, "model.safetensors": safetensors("F32", 4),
                                       "tokenizer.json": TOKENIZER, "README.md": CARD})
     repository("org/in-eight-bits", {"config.json": QWEN3, "model.safetensors": safetensors("F8_E4M3", 1),
