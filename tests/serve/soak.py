@@ -8,6 +8,7 @@ BANYAN_TEST_ENCODER names an encoder for /v1/embeddings; without it there is a s
 import argparse
 import collections
 import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -42,7 +43,7 @@ class Soak:
         self.lock = threading.Lock()
         self.counts, self.wrong = collections.Counter(), []
         self.latencies, self.all_latencies = [], collections.defaultdict(list)
-        self.samples = []
+        self.samples, self.last_kv_mib = [], None
         self.start()
 
     def start(self):
@@ -157,11 +158,19 @@ class Soak:
                 self.samples.append({
                     "seconds": round(time.monotonic() - began, 2), "resident_mib": field["VmRSS"] / 1024,
                     "anonymous_mib": field["RssAnon"] / 1024, "group_mib": self.world.group.used() / 2**20 if self.world.group else None,
+                    "kv_mib": self.kv_mib(len(self.samples)),
                     "descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": field["Threads"],
                     "median_s": statistics.median(latencies) if latencies else None, "slowest_s": max(latencies, default=None)})
                 file.write(json.dumps(self.samples[-1]) + "\n")
                 file.flush()
                 self.over.wait(1)
+
+    def kv_mib(self, number):
+        """The most that documents took so far, so that growth of memory can be told from it; asked for every tenth time."""
+        if number % 10 == 0:
+            with contextlib.suppress(OSError, AssertionError, http.client.HTTPException):  # refused while there is no room
+                self.last_kv_mib = self.server.metric("banyan_kv_bytes_peak") / 2**20
+        return self.last_kv_mib
 
     def guarded(self, target, *arguments):
         try:
