@@ -38,7 +38,7 @@ user() {
   [ "$(id -u)" -eq 0 ] || { echo "places: user: skipped, only root can become another user"; return; }
   chmod 755 "$work"
   clone "$work/user/banyan"
-  mkdir "$work/user/home"
+  mkdir "$work/user/home" "$work/user/temporary"
   chown -R nobody "$work/user"
   chmod 555 "$work/user/home"
   local become="setpriv --reuid nobody --regid nogroup --clear-groups" cache=CCACHE_DISABLE=1
@@ -46,7 +46,7 @@ user() {
   $become test -x "${CCACHE_DIR:-/nowhere}" && cache=CCACHE_READONLY=1
   TREE="$work/user/banyan" AT="$root" unshare --mount bash -euc "
     $become test -x \"\$AT\" && mount --bind \"\$TREE\" \"\$AT\" && TREE=\$AT
-    cd \"\$TREE\" && $become env HOME='$work/user/home' LC_ALL=de_DE.ISO-8859-1 $cache CCACHE_TEMPDIR='$work/user' \
+    cd \"\$TREE\" && $become env HOME='$work/user/home' TMPDIR='$work/user/temporary' LC_ALL=de_DE.ISO-8859-1 $cache CCACHE_TEMPDIR='$work/user' \
       BANYAN_TEST_TRIES=1 make test"
 }
 
