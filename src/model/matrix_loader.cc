@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "kernels/cpu/cpu_path.h"
 #include "model/weight_scales.h"
-#include "tensor/narrow_floats.h"
 #include "tensor/quantization.h"
 
 namespace banyan {
@@ -30,44 +30,55 @@ std::vector<float> Transposed(const std::vector<float>& values, size_t rows, siz
   return transposed;
 }
 
-// left [rows, rank] times right [rank, columns], for the rows from first_row on.
+// The columns of `rows` rows with zeros up to the width that the loops need.
+std::vector<float> Padded(const std::vector<float>& values, size_t rows, size_t width) {
+  const size_t columns = values.size() / rows;
+  if (columns == width) return values;
+  std::vector<float> padded(rows * width);
+  for (size_t r = 0; r < rows; ++r) {
+    std::copy_n(values.data() + r * columns, columns, padded.data() + r * width);
+  }
+  return padded;
+}
+
+size_t PaddedWidth(std::int64_t columns) {
+  return (static_cast<size_t>(columns) + kPanelWidth - 1) / kPanelWidth * kPanelWidth;
+}
+
+// left [rows, rank] times right [rank, columns padded], for the rows from first_row on.
 struct Product {
-  explicit Product(const AdaptedRows& adapted)
+  Product(const AdaptedRows& adapted, size_t width)
       : first_row(adapted.first_row),
         rows(adapted.rows),
         rank(adapted.product->rank),
         scale(adapted.product->scale),
         left(Values(*adapted.product->b)),
         right(Values(*adapted.product->a)) {
-    if (!adapted.product->embedding) return;
     const auto ranks = static_cast<size_t>(rank);
-    std::vector<float> transposed = Transposed(right, ranks, right.size() / ranks);
-    right = Transposed(left, left.size() / ranks, ranks);
-    left = std::move(transposed);
-  }
-
-  // Adds the product's part of `row` of the whole matrix.
-  void AddTo(std::int64_t row, std::span<float> values) const {
-    if (row < first_row || row >= first_row + rows) return;
-    const float* factors = left.data() + (row - first_row) * rank;
-    const size_t columns = values.size();
-    for (size_t begin = 0; begin < columns; begin += kBlock) {
-      const size_t count = std::min(kBlock, columns - begin);
-      float sums[kBlock] = {};
-      for (std::int64_t k = 0; k < rank; ++k) {
-        const float factor = factors[k];
-        const float* line = right.data() + static_cast<size_t>(k) * columns + begin;
-        if (count == kBlock) {  // a constant number of values: these go together
-          for (size_t c = 0; c < kBlock; ++c) sums[c] += factor * line[c];
-        } else {
-          for (size_t c = 0; c < count; ++c) sums[c] += factor * line[c];
-        }
-      }
-      for (size_t c = 0; c < count; ++c) values[begin + c] += scale * sums[c];
+    if (adapted.product->embedding) {
+      std::vector<float> transposed = Transposed(right, ranks, right.size() / ranks);
+      right = Transposed(left, left.size() / ranks, ranks);
+      left = std::move(transposed);
     }
+    right = Padded(right, ranks, width);
   }
 
-  static constexpr size_t kBlock = 32;  // values that are summed at a time
+  // Adds the product's part of the rows from `row` on: values [count, width].
+  void AddTo(const VectorKernels& loops, std::int64_t row, std::int64_t count, size_t width,
+             float* values) const {
+    const std::int64_t begin = std::max(row, first_row);
+    const std::int64_t end = std::min(row + count, first_row + rows);
+    if (begin >= end) return;
+    LowRankRows part;
+    part.left = left.data() + (begin - first_row) * rank;
+    part.rows = static_cast<int>(end - begin);
+    part.rank = static_cast<int>(rank);
+    part.right = right.data();
+    part.columns = static_cast<int>(width);
+    part.scale = scale;
+    part.values = values + static_cast<size_t>(begin - row) * width;
+    loops.add_low_rank(part);
+  }
 
   std::int64_t first_row, rows, rank;
   float scale;
@@ -80,21 +91,21 @@ DType MergedType(std::span<const HostTensor* const> parts, Precision precision) 
   return precision == Precision::kF32 || some_f32 ? DType::kF32 : DType::kF16;
 }
 
-// Whether all values are finite as they are stored.
-bool Store(std::span<const float> values, DType type, std::byte* out) {
-  bool finite = true;
-  for (size_t c = 0; c < values.size(); ++c) {
-    if (type == DType::kF32) {
-      std::memcpy(out + 4 * c, &values[c], 4);
-      finite &= std::isfinite(values[c]);
-      continue;
-    }
+// `count` values as they are stored; `width` of `values`, padding included, may be read and written
+// over. Whether all of them are finite.
+bool Store(const VectorKernels& loops, std::span<float> values, size_t count, DType type,
+           std::byte* out) {
+  const auto width = static_cast<std::int64_t>(values.size());
+  if (type != DType::kF32) {
+    std::vector<std::uint16_t> narrow(values.size());
     const bool half = type == DType::kF16;
-    const std::uint16_t bits = half ? FloatToF16(values[c]) : FloatToBF16(values[c]);
-    std::memcpy(out + 2 * c, &bits, 2);
-    finite &= std::isfinite(half ? F16ToFloat(bits) : BF16ToFloat(bits));
+    (half ? loops.float_to_f16 : loops.float_to_bf16)(values.data(), width, narrow.data());
+    std::memcpy(out, narrow.data(), 2 * count);
+    (half ? loops.f16_to_float : loops.bf16_to_float)(narrow.data(), width, values.data());
+  } else {
+    std::memcpy(out, values.data(), 4 * count);
   }
-  return finite;
+  return loops.all_finite(values.data(), width);
 }
 
 struct SourceRow {
@@ -107,7 +118,8 @@ class Merger {
  public:
   Merger(std::span<const HostTensor* const> parts, std::span<const std::int32_t> row_order,
          std::span<const AdaptedRows> adapted)
-      : products_(adapted.begin(), adapted.end()), columns_(parts.front()->columns()) {
+      : columns_(parts.front()->columns()), width_(PaddedWidth(columns_)) {
+    for (const AdaptedRows& rows : adapted) products_.emplace_back(rows, width_);
     std::vector<SourceRow> stacked;
     for (const HostTensor* part : parts) {
       for (std::int64_t row = 0; row < part->rows(); ++row) stacked.push_back({part, row});
@@ -125,15 +137,26 @@ class Merger {
     merged.bytes.resize(sources_.size() * row_bytes);
     merged.tensor = {sources_.front().part->name, type, {rows, columns_}, merged.bytes};
     std::atomic<bool> finite = true;
-    pool.ForEach(rows, [&](std::int64_t row, int) {
-      const SourceRow& source = sources_[static_cast<size_t>(row)];
-      std::vector<float> values(static_cast<size_t>(columns_));
-      const size_t size = RowBytes(source.part->dtype, columns_);
-      Dequantize(source.part->dtype,
-                 source.part->bytes.subspan(static_cast<size_t>(source.row) * size, size), values);
-      for (const Product& product : products_) product.AddTo(row, values);
-      if (!Store(values, type, merged.bytes.data() + static_cast<size_t>(row) * row_bytes)) {
-        finite = false;
+    const VectorKernels& loops = CpuPathOfThisMachine().vector;
+    pool.ForEach((rows + kRowsAtOnce - 1) / kRowsAtOnce, [&](std::int64_t group, int) {
+      const std::int64_t first = group * kRowsAtOnce, count = std::min(kRowsAtOnce, rows - first);
+      std::vector<float> values(static_cast<size_t>(count) * width_);
+      const auto row_of = [&](std::int64_t row) {
+        return std::span(values).subspan(static_cast<size_t>(row - first) * width_, width_);
+      };
+      for (std::int64_t row = first; row < first + count; ++row) {
+        const SourceRow& source = sources_[static_cast<size_t>(row)];
+        const size_t size = RowBytes(source.part->dtype, columns_);
+        Dequantize(source.part->dtype,
+                   source.part->bytes.subspan(static_cast<size_t>(source.row) * size, size),
+                   row_of(row).first(static_cast<size_t>(columns_)));
+      }
+      for (const Product& product : products_) {
+        product.AddTo(loops, first, count, width_, values.data());
+      }
+      for (std::int64_t row = first; row < first + count; ++row) {
+        std::byte* out = merged.bytes.data() + static_cast<size_t>(row) * row_bytes;
+        if (!Store(loops, row_of(row), static_cast<size_t>(columns_), type, out)) finite = false;
       }
     });
     if (!finite) return std::nullopt;
@@ -141,9 +164,12 @@ class Merger {
   }
 
  private:
+  static constexpr std::int64_t kRowsAtOnce = 8;
+
+  std::int64_t columns_;
+  size_t width_;  // columns_ and zeros
   std::vector<Product> products_;
   std::vector<SourceRow> sources_;  // of each row of the result
-  std::int64_t columns_;
 };
 
 }  // namespace

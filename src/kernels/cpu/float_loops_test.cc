@@ -94,6 +94,38 @@ TEST_F(FloatLoops, ProductsOf16BitsAreThoseOfTheirFloats) {
   }
 }
 
+// Products and sums are rounded one by one, from rank 0 up, whatever is computed together.
+TEST_F(FloatLoops, LowRankProductsAreTheirFormula) {
+  constexpr int kColumns = 80;
+  for (const int rank : {1, 16, 37}) {
+    for (const int rows : {1, 8, 13}) {
+      const auto floats = [](std::uint64_t seed, int count) {
+        return Numbers(seed).Floats(static_cast<size_t>(count));
+      };
+      const std::vector<float> left = floats(13, rows * rank), right = floats(14, rank * kColumns);
+      const std::vector<float> before = floats(15, rows * kColumns);
+      std::vector<float> expected = before;
+      for (int r = 0; r < rows; ++r) {
+        for (int c = 0; c < kColumns; ++c) {
+          volatile float sum = 0.0f;  // nothing is fused
+          for (int k = 0; k < rank; ++k) {
+            const volatile float product = left[r * rank + k] * right[k * kColumns + c];
+            sum = sum + product;
+          }
+          const volatile float scaled = 0.37f * sum;
+          expected[r * kColumns + c] += scaled;
+        }
+      }
+      for (const CpuPath* path : SupportedPaths()) {
+        std::vector<float> values = before;
+        path->vector.add_low_rank(
+            {left.data(), rows, rank, right.data(), kColumns, 0.37f, values.data()});
+        ExpectSameBits(values, expected, std::string(path->name) + ", " + std::to_string(rank));
+      }
+    }
+  }
+}
+
 TEST_F(FloatLoops, RowsOfTheNetwork) {
   for (const int columns : {16, 77, 256}) {
     const auto count = static_cast<size_t>(columns);

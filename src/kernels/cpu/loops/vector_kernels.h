@@ -52,6 +52,18 @@ struct Int8Blocks {
   std::int32_t* starts[3];
 };
 
+// values[r][c] += scale * (left right)[r][c]. The sum goes from rank 0 up, and every product and
+// sum is rounded on its own: an adapter's merged weights are the same on every machine.
+struct LowRankRows {
+  const float* left = nullptr;  // [rows, rank]
+  int rows = 0;
+  int rank = 0;
+  const float* right = nullptr;  // [rank, columns]
+  int columns = 0;               // a multiple of 16
+  float scale = 0.0f;
+  float* values = nullptr;  // [rows, columns]
+};
+
 // out[i] = gate(gate[i]) * up[i].
 using GluLoop = void (*)(const float* gate, const float* up, std::int64_t count, float* out);
 
@@ -85,6 +97,7 @@ struct VectorKernels {
   // acc = acc ⊕ next, two partials; an empty side leaves the other as it is.
   void (*merge)(float* acc, const float* next, int padded_dim);
   void (*scale)(const float* x, float factor, std::int64_t count, float* out);
+  void (*add_low_rank)(const LowRankRows&);
   // Of logits, ignoring NaN: the largest, and the sum of exp(logit - largest) in 16 lanes.
   float (*largest)(const float* logits, std::int64_t count);
   float (*sum_of_powers)(const float* logits, std::int64_t count, float largest);
