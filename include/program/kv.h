@@ -15,9 +15,11 @@
 
 namespace banyan {
 
+inline constexpr const char* kNoKvStore = "none";  // instead of a directory
+
 // A store that a job or an engine uses beside its own work.
 struct KvStoreUse {
-  std::string directory;  // empty: none
+  std::string directory;  // empty: none, or what the command keeps by itself; kNoKvStore: none
   bool save = false;      // also keep the documents of the job there
   int bits = 0;           // as KvStoreOptions::bits
 };
@@ -26,6 +28,11 @@ struct KvStoreUse {
 // another process writes to is only read: `notice` hears so. Throws kUsage, kNotFound, kIo.
 void UseKvStore(const KvStoreUse& use, EngineOptions& engine,
                 const std::function<void(const std::string&)>& notice);
+
+// The store in the cache folder that a command keeps without being asked, of 1 GiB at most. Where
+// it cannot be made, read or written, that is no error: `engine` has no store then. `notice` hears
+// once where it is.
+void UseKeptKv(EngineOptions& engine, const std::function<void(const std::string&)>& notice);
 
 // kv add: computes the prompts that `ask` or `rag` would begin with ahead of time and keeps their
 // keys and values, so that neither computes them again.

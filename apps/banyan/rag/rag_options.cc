@@ -2,14 +2,17 @@
 #include "rag/rag_options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <filesystem>
 
 #include "banyan/error.h"
 #include "model/reader_offer.h"
 #include "program/fresh_file.h"
+#include "program/kv.h"
 #include "program/options.h"
 #include "program/rag.h"
 #include "shell/help.h"
+#include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {
@@ -110,6 +113,10 @@ void RagCommand::AddTo(CLI::App& command) {
        {"Help", {"--help", "--help-all"}}});
 }
 
+// Of an index whose KV is kept without being asked. All of it fits there: half a gigabyte of a
+// model of 1.5 billion parameters.
+constexpr std::int64_t kMostKeptPassages = 64;
+
 // What the command line of `rag` says as text → options of the library, with the index opened and
 // the models of retrieval loaded.
 
@@ -148,6 +155,11 @@ void RagCommand::Resolve() {
   CheckRag(rag);
   OpenRetrieval();
   kv.Resolve(run.engine);
+  if (IsQuestion() && kv.directory.empty() && rag.index && rag.index->size() <= kMostKeptPassages) {
+    UseKeptKv(run.engine, [this](const std::string& text) {
+      if (!quiet && ::isatty(STDERR_FILENO) == 1) SayLine(text);
+    });
+  }
 }
 
 void RagCommand::OpenRetrieval() {

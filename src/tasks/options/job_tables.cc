@@ -1,13 +1,16 @@
 // Options of every job and of every command that runs a model: the job, loading, the engine and the
 // KV store.
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 
 #include "banyan/error.h"
+#include "base/files.h"
 #include "program/kv.h"
 #include "program/message_text.h"
 #include "tasks/options/option_rows.h"
@@ -359,7 +362,7 @@ const OptionTable<KvStoreUse>& KvUseTable() {
         rows, "KV on disk",
         {KvRow::Text("kv_store", &KvStoreUse::directory,
                      "Folder of a KV store (banyan kv): load its documents instead of computing "
-                     "them; the answers are the same")
+                     "them; the answers are the same; none: not even that of rag's questions")
              .Placeholder("FOLDER")
              .Interfaces(kOwnMachine),
          KvRow::Flag("kv_save", &KvStoreUse::save,
@@ -404,7 +407,7 @@ std::string WhyNotWritten(const std::string& folder) {
 
 void UseKvStore(const KvStoreUse& use, EngineOptions& engine,
                 const std::function<void(const std::string&)>& notice) {
-  if (use.directory.empty()) {
+  if (use.directory.empty() || use.directory == kNoKvStore) {
     if (!use.save && use.bits == 0) return;
     throw Error(ErrorKind::kUsage,
                 std::string(use.save ? "--kv-save" : "--kv-bits") + " needs --kv-store FOLDER");
@@ -423,6 +426,43 @@ void UseKvStore(const KvStoreUse& use, EngineOptions& engine,
   engine.kv_save = use.save;
   if (use.save && !engine.kv_store->writable()) {
     notice(use.directory + ": " + WhyNotWritten(use.directory) + ": nothing is saved");
+  }
+}
+
+namespace {
+
+constexpr std::int64_t kMostKeptBytes = std::int64_t{1} << 30;
+constexpr std::int64_t kShareOfDisk = 8;  // at most one of so many parts of what is free
+
+// Whether it had to be made. What documents say can be read from their KV: it is their owner's.
+bool MakeOwnFolder(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder.parent_path());
+  return ::mkdir(folder.c_str(), S_IRWXU) == 0;
+}
+
+}  // namespace
+
+void UseKeptKv(EngineOptions& engine, const std::function<void(const std::string&)>& notice) {
+  const std::filesystem::path cache = CacheDirectory();
+  if (cache.empty()) return;
+  try {
+    KvStoreOptions options;
+    options.directory = cache / "kv";
+    options.access = KvStoreOptions::Access::kWriteIfFree;
+    const bool made = MakeOwnFolder(options.directory);
+    if (!std::filesystem::exists(std::filesystem::path(options.directory) / "index.sqlite")) {
+      const auto free = static_cast<std::int64_t>(std::filesystem::space(cache).available);
+      options.limit = std::min(kMostKeptBytes, free / kShareOfDisk);
+    }
+    engine.kv_store = KvStore::Open(options);
+    engine.kv_save = engine.kv_store->writable();
+    if (made) {
+      notice("what was computed of the passages is kept in " + options.directory +
+             " (at most 1 GiB), so that the next question is faster; --kv-store none: it is not");
+    }
+  } catch (const std::exception&) {
+    engine.kv_store = nullptr;  // it only saves time
+    engine.kv_save = false;
   }
 }
 
