@@ -46,8 +46,8 @@ user() {
   $become test -x "${CCACHE_DIR:-/nowhere}" && cache=CCACHE_READONLY=1
   TREE="$work/user/banyan" AT="$root" unshare --mount bash -euc "
     $become test -x \"\$AT\" && mount --bind \"\$TREE\" \"\$AT\" && TREE=\$AT
-    cd \"\$TREE\" && $become env HOME='$work/user/home' TMPDIR='$work/user/temporary' LC_ALL=de_DE.ISO-8859-1 $cache CCACHE_TEMPDIR='$work/user' \
-      BANYAN_TEST_TRIES=1 make test"
+    cd \"\$TREE\" && $become env HOME='$work/user/home' TMPDIR='$work/user/temporary' LC_ALL=de_DE.ISO-8859-1 \
+      $cache CCACHE_TEMPDIR='$work/user' BANYAN_TEST_TRIES=1 make test"
 }
 
 alone() {

@@ -58,6 +58,7 @@ class Part:
     room: int
     draft: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    null: float | None = None  # log-probability that the answer begins as null does
     settled: bool = False
 
 
@@ -193,7 +194,7 @@ class Answers:
         self.model, self.tok, self.rows, self.length = model, tok, rows, length
         self.device = model.embedding.device
         self.mask = mask or Visibility(rows, length, self.device)
-        self.skipped = 0
+        self.skipped, self.null_token = 0, tok.encode("null")[0]
 
     def ended(self, part: Part, draft: list[int]) -> int | None:
         """How many tokens the answer has with the one that ends it; None while it goes on."""
@@ -252,16 +253,17 @@ class Answers:
         h = self.model.hidden(batch["ids"], batch["pos"], self.mask(batch))
         index = [(r, at + k) for r, at, p in places for k in range(len(p.draft) + 1)]
         where = torch.tensor(index, device=self.device)
-        best, score = [], []
+        best, score, null = [], [], []
         for part in where.split(2048):
             logits = torch.nn.functional.linear(h[part[:, 0], part[:, 1]], self.model.head).float()
             top = logits.max(-1)
             best += top.indices.tolist()
             score += (top.values - logits.logsumexp(-1)).tolist()
+            null += (logits[:, self.null_token] - logits.logsumexp(-1)).tolist()
         at = 0
         for _, _, p in places:
             n = len(p.draft) + 1
-            made, logprobs = best[at : at + n], score[at : at + n]
+            made, logprobs, p.null = best[at : at + n], score[at : at + n], null[at]
             at += n
             whole = self.ended(p, made)
             end = whole or min(len(made), p.room)
@@ -310,6 +312,7 @@ def judged(tok: Tokenizer, items: list[Item]) -> list[dict]:
                 q = row["questions"][n]
                 f1, exact = token_f1(text, q["answers"]), float(exact_match(text, q["answers"]))
                 null, known = normalize(text) == "null", bool(q["answers"])
+                sums |= dict(null_first=round(p.null, 4)) if p.null is not None else {}
                 out.append(
                     base
                     | dict(question=q["id"], answer=text, f1=round(f1, 4), exact=exact, null=null, known=known)

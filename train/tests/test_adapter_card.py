@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from train import adapter_card
-from train.adapter_card import arguments, f1_with, left_out_errors, null_bias, points_of, write
+from train.adapter_card import arguments, by_set, f1_with, left_out_errors, null_bias, points_of, write
 
 
 def asked(name: str, text: int, n: int, sure: float, right: bool, null: bool = False, known: bool = True) -> dict:
     logprob = float(np.log(sure))
     return dict(
         set=name, id=f"{name}-{text}", question=str(n), answer="null" if null else "red", f1=float(right),
-        exact=float(right), null=null, known=known, logprob=logprob, first=logprob,
+        exact=float(right), null=null, known=known, logprob=logprob, first=logprob, null_first=float(np.log1p(-sure)),
     )  # fmt: skip
 
 
@@ -74,14 +74,20 @@ class NullBias(unittest.TestCase):
         # Where it is unsure there is no answer: null is better there, in both halves.
         rows = [asked("squad2", n, 0, 0.95, True) for n in range(60)]
         rows += [asked("squad2", n, 1, 0.55, False, known=False) for n in range(60)]
-        found = null_bias(rows)
+        found = null_bias(by_set(rows))
         self.assertEqual(found["bias"], 0.25)  # log-odds of 0.55 are 0.2
         self.assertEqual(found["chosen_on"]["questions"] + found["reported_on"]["questions"], 120)
         self.assertEqual((found["reported_on"]["plain"], found["reported_on"]["tried"]), (0.5, 1.0))
 
+    def test_what_other_texts_lose_counts(self):
+        rows = [asked("squad2", n, 1, 0.55, False, known=False) for n in range(60)]
+        self.assertEqual(null_bias(by_set(rows))["bias"], 0.25)
+        rows += [asked("english", n, 0, 0.55, True) for n in range(60)]
+        self.assertEqual(null_bias(by_set(rows))["bias"], 0.0)
+
     def test_without_a_gain_it_is_0(self):
         rows = [asked("squad2", n, 0, 0.55, True) for n in range(60)]
-        self.assertEqual(null_bias(rows)["bias"], 0.0)
+        self.assertEqual(null_bias(by_set(rows))["bias"], 0.0)
         self.assertEqual(f1_with(rows, 0.0), 1.0)
         self.assertEqual(f1_with(rows, 1.0), 0.0)
 
