@@ -66,7 +66,20 @@ class AnswerQueue {
   std::vector<AnswerEvent> Take(double seconds = 0.0);
   int ended() const;  // finished answers in the queue
 
-  void Put(std::vector<AnswerEvent> events);
+  // Puts events into a queue; when it is destroyed, whoever waits for them is woken.
+  class Putting {
+   public:
+    explicit Putting(AnswerQueue& queue);
+    ~Putting();
+    Putting(const Putting&) = delete;
+    Putting& operator=(const Putting&) = delete;
+    // Moves the event into the queue. Throws std::bad_alloc, and nothing has changed.
+    void Put(AnswerEvent& event);
+
+   private:
+    AnswerQueue& queue_;
+    std::unique_lock<std::mutex> lock_;
+  };
 
  private:
   mutable std::mutex mutex_;  // guards what follows

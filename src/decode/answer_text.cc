@@ -47,8 +47,9 @@ size_t AnswerText::HeldBack() const {
 std::string AnswerText::TakeShowable() {
   const size_t end = text_.size() - HeldBack();
   if (end <= shown_) return {};
-  const size_t begin = std::exchange(shown_, end);
-  return text_.substr(begin, end - begin);
+  std::string piece = text_.substr(shown_, end - shown_);
+  shown_ = end;
+  return piece;
 }
 
 std::string AnswerText::Finish() {

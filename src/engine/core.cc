@@ -88,21 +88,24 @@ std::vector<std::int32_t> SegmentReaders(const RequestTree& request) {
 
 }  // namespace
 
+EngineCore::Parts::Parts(const Model::Parts& model, const EngineOptions& options,
+                         EngineMemory& engine_memory, AnswerEvents& events)
+    : stream_memory(model, *engine_memory.kv, options),
+      admission(options, engine_memory.max_streams, {stream_memory, in_flight, events}),
+      skeletons(admission.running(), stream_memory),
+      scheduler(LimitsFor(options, *model.kernels, engine_memory), admission, stream_memory,
+                skeletons),
+      plan(options, model, {admission.running(), stream_memory, skeletons}),
+      launcher(options, model, {engine_memory, admission.running(), stream_memory, in_flight}),
+      output(model, {stream_memory, in_flight, admission, events}) {}
+
 EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& options)
     : model_(std::move(model)),
       options_(options),
       memory_(MemoryAfterCosts(options, model_->parts())),
       steps_ahead_(StepsAhead(options, *model_->parts().kernels)),
-      stream_memory_(model_->parts(), *memory_.kv, options),
-      admission_(options, memory_.max_streams, {stream_memory_, in_flight_, events_}),
-      skeletons_(admission_.running(), stream_memory_),
       row_limit_(memory_.batch_rows),
-      scheduler_(LimitsFor(options, *model_->parts().kernels, memory_), admission_, stream_memory_,
-                 skeletons_),
-      plan_(options, model_->parts(), {admission_.running(), stream_memory_, skeletons_}),
-      launcher_(options, model_->parts(),
-                {memory_, admission_.running(), stream_memory_, in_flight_}),
-      output_(model_->parts(), {stream_memory_, in_flight_, admission_, events_}) {}
+      parts_(std::make_unique<Parts>(model_->parts(), options_, memory_, events_)) {}
 
 // The loop: launch a step, then read the tokens of the one before it. While the backend computes
 // one step, the host reads tokens, tests for stops, admits streams and plans the next step; the
@@ -115,55 +118,57 @@ EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& option
 bool EngineCore::Step() {
   const size_t deliveries_before = events_.size();
   const bool launched = LaunchNext();
-  if (in_flight_.empty() && stream_memory_.loads()) {  // the running streams wait for the disk
-    stream_memory_.TakeLoaded(kLoadWaitSeconds);
+  if (parts_->in_flight.empty() &&
+      parts_->stream_memory.loads()) {  // the running streams wait for the disk
+    parts_->stream_memory.TakeLoaded(kLoadWaitSeconds);
     return true;
   }
   // Streams that could not be admitted have failed: the caller must still read their events.
-  if (in_flight_.empty()) return events_.size() > deliveries_before;
-  const size_t may_stay = launched && !in_flight_.latest().take_at_once ? steps_ahead_ : 0;
-  while (in_flight_.size() > may_stay) TakeOldest();
+  if (parts_->in_flight.empty()) return events_.size() > deliveries_before;
+  const size_t may_stay = launched && !parts_->in_flight.latest().take_at_once ? steps_ahead_ : 0;
+  while (parts_->in_flight.size() > may_stay) TakeOldest();
   return true;
 }
 
 // Hands the next step to the backend; false when there is nothing to compute before tokens are
 // read. Where the backend refuses memory for a step, smaller ones are tried.
 bool EngineCore::LaunchNext() {
-  if (in_flight_.empty()) step_began_ = Timer::Clock::now();
+  if (parts_->in_flight.empty()) step_began_ = Timer::Clock::now();
   for (;;) {
     int rows = 0;
     try {
       {
         Timer timer(times_.plan_seconds);
-        stream_memory_.TakeLoaded(0.0);
-        admission_.Admit();
-        stream_memory_.CopyPrefixes();
-        rows = scheduler_.Decide(row_limit_.rows()).rows();
-        if (rows == 0 && admission_.running().empty() && !admission_.waiting().empty()) {
+        parts_->stream_memory.TakeLoaded(0.0);
+        parts_->admission.Admit();
+        parts_->stream_memory.CopyPrefixes();
+        rows = parts_->scheduler.Decide(row_limit_.rows()).rows();
+        if (rows == 0 && parts_->admission.running().empty() &&
+            !parts_->admission.waiting().empty()) {
           continue;  // all were preempted or failed
         }
         if (rows == 0) return false;
-        plan_.Build(scheduler_.decision());
+        parts_->plan.Build(parts_->scheduler.decision());
       }
       Timer timer(times_.forward_seconds);
-      launcher_.Launch(scheduler_, plan_);
+      parts_->launcher.Launch(parts_->scheduler, parts_->plan);
       row_limit_.Launched();
       return true;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kLimit || rows <= 1) throw;
     }
     // A step in flight may hold memory, and its tokens change the next decision.
-    while (!in_flight_.empty()) TakeOldest();
+    while (!parts_->in_flight.empty()) TakeOldest();
     row_limit_.Refused(rows);
   }
 }
 
 void EngineCore::TakeOldest() {
-  LaunchedStep step = in_flight_.TakeOldest();
+  LaunchedStep step = parts_->in_flight.TakeOldest();
   const std::int64_t tokens_before = events_.tokens();
   {
     Timer timer(times_.choose_seconds);
-    output_.TakeStep(step);
+    parts_->output.TakeStep(step);
   }
   const auto now = Timer::Clock::now();
   const double seconds = std::chrono::duration<double>(now - step_began_).count();
@@ -173,7 +178,7 @@ void EngineCore::TakeOldest() {
     ++times_.decode_steps;
     times_.decode_step_tokens += events_.tokens() - tokens_before;
   }
-  in_flight_.Recycle(std::move(step));
+  parts_->in_flight.Recycle(std::move(step));
 }
 
 void EngineCore::Cancel(RequestId id, std::optional<std::uint64_t> tag) {
@@ -183,10 +188,10 @@ void EngineCore::Cancel(RequestId id, std::optional<std::uint64_t> tag) {
     CancelTagged(request, *tag);
   } else {
     for (size_t i = 0; i < request->streams.size(); ++i) {
-      admission_.End(request, static_cast<std::int32_t>(i), FinishReason::kCancelled, "");
+      parts_->admission.End(request, static_cast<std::int32_t>(i), FinishReason::kCancelled, "");
     }
   }
-  admission_.ForgetRemoved();
+  parts_->admission.ForgetRemoved();
 }
 
 void EngineCore::CancelTagged(const std::shared_ptr<RequestTree>& request, std::uint64_t tag) {
@@ -204,7 +209,7 @@ void EngineCore::CancelTagged(const std::shared_ptr<RequestTree>& request, std::
     RequestStream& declared = request->streams[static_cast<size_t>(it->second)];
     if (declared.over) continue;
     if (declared.end_answer - declared.first_answer == 1) {
-      admission_.End(request, it->second, FinishReason::kCancelled, "");
+      parts_->admission.End(request, it->second, FinishReason::kCancelled, "");
       continue;
     }
     // One stream writes several answers: the current one ends now, the others when they are next.
@@ -215,34 +220,51 @@ void EngineCore::CancelTagged(const std::shared_ptr<RequestTree>& request, std::
       }
     }
     if (!declared.running.valid()) continue;
-    Stream& stream = admission_.running().at(declared.running);
+    Stream& stream = parts_->admission.running().at(declared.running);
     if (stream.wanted().tag != tag) continue;
-    in_flight_.Forget(stream);
-    output_.FinishAnswer(stream, FinishReason::kCancelled, "");
+    parts_->in_flight.Forget(stream);
+    parts_->output.FinishAnswer(stream, FinishReason::kCancelled, "");
   }
 }
 
 void EngineCore::EndAll(FinishReason reason, const std::string& why) {
   for (const std::shared_ptr<RequestTree>& request : events_.OpenRequests()) {
     for (size_t i = 0; i < request->streams.size(); ++i) {
-      admission_.End(request, static_cast<std::int32_t>(i), reason, why);
+      parts_->admission.End(request, static_cast<std::int32_t>(i), reason, why);
     }
   }
-  admission_.ForgetRemoved();
+  parts_->admission.ForgetRemoved();
+}
+
+void EngineCore::StartAnew(const std::string& why) {
+  for (const std::shared_ptr<RequestTree>& request : events_.OpenRequests()) {
+    for (size_t i = 0; i < request->streams.size(); ++i) {
+      if (request->streams[i].over) continue;
+      const auto index = static_cast<std::int32_t>(i);
+      std::unique_ptr<Stream> anew;
+      Stream* stream = parts_->admission.Find(request, index);
+      if (stream == nullptr) {  // the exception met it on its way from one place to another
+        anew = MakeStream(request, index);
+        stream = anew.get();
+      }
+      events_.AddEnds(*stream, FinishReason::kError, why);
+    }
+  }
+  parts_ = std::make_unique<Parts>(model_->parts(), options_, memory_, events_);
 }
 
 Receipt EngineCore::MakeReceipt() {
   Receipt receipt = times_;
   events_.Report(receipt);
-  stream_memory_.Report(receipt);
-  launcher_.Report(receipt);
-  output_.Report(receipt);
-  receipt.preempted = admission_.preempted();
+  parts_->stream_memory.Report(receipt);
+  parts_->launcher.Report(receipt);
+  parts_->output.Report(receipt);
+  receipt.preempted = parts_->admission.preempted();
   receipt.refused_steps = row_limit_.refusals();
   const MachineRates& rates = model_->parts().Rates();
-  receipt.limit_seconds = launcher_.roofline().Seconds(rates);
-  receipt.predicted_seconds = launcher_.roofline().PredictedSeconds(rates);
-  receipt.decode_limit_seconds = launcher_.roofline().DecodeSeconds(rates);
+  receipt.limit_seconds = parts_->launcher.roofline().Seconds(rates);
+  receipt.predicted_seconds = parts_->launcher.roofline().PredictedSeconds(rates);
+  receipt.decode_limit_seconds = parts_->launcher.roofline().DecodeSeconds(rates);
   return receipt;
 }
 
@@ -256,34 +278,35 @@ std::string EngineCore::Explain() {
   text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", waiting(),
                       max_streams(), row_limit_.most());
   const Sharing sharing =
-      FindSharing(admission_.waiting(), model.variants.size(), StorageRules(options_));
+      FindSharing(parts_->admission.waiting(), model.variants.size(), StorageRules(options_));
   text += DescribeSharing(sharing);
-  const std::int64_t pages = stream_memory_.cache().total_pages();
+  const std::int64_t pages = parts_->stream_memory.cache().total_pages();
   const std::int64_t page_bytes = model.kernels->KvPageBytes(
       {model.config.layers, model.config.kv_heads, model.config.head_dim});
   text += fmt::format(
       "kv        {} tokens of prompts and at most {} of tails; the budget holds {} "
       "({} MiB)\n",
       sharing.all.stored, sharing.tail_tokens, pages * kPageTokens, page_bytes * pages >> 20);
-  admission_.Admit();
-  stream_memory_.CopyPrefixes();
-  if (scheduler_.Decide(row_limit_.rows()).empty()) return text;
-  plan_.Build(scheduler_.decision());
-  const Batch& batch = plan_.batch();
+  parts_->admission.Admit();
+  parts_->stream_memory.CopyPrefixes();
+  if (parts_->scheduler.Decide(row_limit_.rows()).empty()) return text;
+  parts_->plan.Build(parts_->scheduler.decision());
+  const Batch& batch = parts_->plan.batch();
   text += "first step\n";
-  text += ExplainPlan(plan_.attention(), plan_.nodes(), batch.positions, plan_.options());
+  text += ExplainPlan(parts_->plan.attention(), parts_->plan.nodes(), batch.positions,
+                      parts_->plan.options());
   const MachineRates& rates = model_->parts().Rates();
   if (rates.flops_per_second > 0.0) {
-    text += ExplainCost(CountPlan(plan_.attention(), batch.positions),
-                        static_cast<double>(batch.logit_rows.size()), launcher_.roofline().sizes(),
-                        rates);
+    text += ExplainCost(CountPlan(parts_->plan.attention(), batch.positions),
+                        static_cast<double>(batch.logit_rows.size()),
+                        parts_->launcher.roofline().sizes(), rates);
   }
   return text;
 }
 
 std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests) const {
-  const RunningStreams& running = admission_.running();
-  const Forest& forest = stream_memory_.forest();
+  const RunningStreams& running = parts_->admission.running();
+  const Forest& forest = parts_->stream_memory.forest();
   std::vector<ForestNode> picture;
   std::unordered_map<std::uint64_t, size_t> known;  // serial → place
   const auto show = [&](NodeId id, int level, RequestId request) -> ForestNode& {
@@ -294,7 +317,7 @@ std::vector<ForestNode> EngineCore::Picture(std::span<const RequestId> requests)
       shown.id = node.serial;
       shown.parent = node.parent.valid() ? forest.at(node.parent).serial : 0;
       shown.tokens = static_cast<std::int32_t>(node.tokens.size());
-      shown.computed = std::min(stream_memory_.cache().filled(id), shown.tokens);
+      shown.computed = std::min(parts_->stream_memory.cache().filled(id), shown.tokens);
       shown.level = level;
       shown.growing = node.growing;
       shown.request = request;

@@ -11,7 +11,7 @@
 //   StepLauncher      hands the arrays to the backend
 //   OutputProcessor   its tokens, and what follows from them
 //
-// A part knows only those that its constructor is given, which stand above it in this class.
+// A part knows only those that its constructor is given, which stand above it.
 #pragma once
 
 #include <memory>
@@ -40,11 +40,16 @@ class EngineCore {
  public:
   EngineCore(std::shared_ptr<Model> model, const EngineOptions& options);
 
-  void Accept(std::shared_ptr<RequestTree> request) { admission_.Add(std::move(request)); }
+  // Throws std::bad_alloc, and nothing has changed.
+  void Accept(const std::shared_ptr<RequestTree>& request) { parts_->admission.Add(request); }
   // Without a tag: all answers of the request.
   void Cancel(RequestId request, std::optional<std::uint64_t> tag);
   // Ends all answers that have not ended: cancelled, or with an error.
   void EndAll(FinishReason reason, const std::string& why);
+  // After an exception of Cancel, EndAll or Step, when nothing is known of what they left behind:
+  // ends all answers that have not ended with an error, and the parts, with all KV, are made anew.
+  // When this throws, call it again.
+  void StartAnew(const std::string& why);
 
   // Launches a step and reads the tokens of one; false when no work is left.
   bool Step();
@@ -52,12 +57,12 @@ class EngineCore {
   // Events since the last call.
   std::vector<AnswerEvents::Delivery> TakeEvents() { return events_.Take(); }
 
-  std::int64_t waiting() const { return admission_.waiting().streams(); }
-  std::int64_t waiting_tokens() const { return admission_.waiting().tokens(); }
-  int writing() const { return admission_.running().writing(); }
+  std::int64_t waiting() const { return parts_->admission.waiting().streams(); }
+  std::int64_t waiting_tokens() const { return parts_->admission.waiting().tokens(); }
+  int writing() const { return parts_->admission.running().writing(); }
   int most_branches() const { return memory_.logit_rows; }  // of one stream
-  bool idle() const { return nothing_waits_or_runs() && in_flight_.empty(); }
-  int max_streams() const { return admission_.max_streams(); }
+  bool idle() const { return nothing_waits_or_runs() && parts_->in_flight.empty(); }
+  int max_streams() const { return memory_.max_streams; }
   Receipt MakeReceipt();
   std::string Explain();
   std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;
@@ -67,7 +72,7 @@ class EngineCore {
   bool LaunchNext();
   void TakeOldest();
   bool nothing_waits_or_runs() const {
-    return admission_.waiting().empty() && admission_.running().empty();
+    return parts_->admission.waiting().empty() && parts_->admission.running().empty();
   }
 
   const std::shared_ptr<Model> model_;
@@ -77,15 +82,23 @@ class EngineCore {
   const size_t steps_ahead_;
 
   AnswerEvents events_;
-  InFlightSteps in_flight_;
-  StreamMemory stream_memory_;
-  Admission admission_;
-  SkeletonSchedule skeletons_;
   StepRowLimit row_limit_;
-  Scheduler scheduler_;
-  StepPlan plan_;
-  StepLauncher launcher_;
-  OutputProcessor output_;
+
+  // What works on the open requests; made anew by StartAnew.
+  struct Parts {
+    Parts(const Model::Parts& model, const EngineOptions& options, EngineMemory& engine_memory,
+          AnswerEvents& events);
+
+    InFlightSteps in_flight;
+    StreamMemory stream_memory;
+    Admission admission;
+    SkeletonSchedule skeletons;
+    Scheduler scheduler;
+    StepPlan plan;
+    StepLauncher launcher;
+    OutputProcessor output;
+  };
+  std::unique_ptr<Parts> parts_;
 
   Timer::Clock::time_point step_began_;
   Receipt times_;  // times and counts of steps; the parts report the rest

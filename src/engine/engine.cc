@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,9 @@ namespace {
 
 constexpr std::int64_t kMostWaiting = 1'000'000;
 constexpr std::int64_t kMostWaitingTokens = std::int64_t{1} << 28;
+// Where there is no memory to go on, others may have given some back after this time.
+constexpr auto kMemoryPause = std::chrono::milliseconds(5);
+constexpr int kLastTries = 1000;  // at the end, when nobody may be left who gives some back
 
 }  // namespace
 
@@ -49,16 +53,26 @@ struct Engine::State {
   bool HasRoom(const RequestSize& size, const AnswerQueue& queue) const;
   void RefuseAfterEnd() const;
   void TakeInbox();
+  void StartAnewAfterFailure();
   void Deliver();
+  bool WorkOnce() noexcept;
   void Work();
+  void CancelAll();
 
   const std::shared_ptr<Model> model;
   const bool sequential;
   const std::int64_t max_waiting, max_waiting_tokens;
   const std::shared_ptr<AnswerQueue> own_queue = std::make_shared<AnswerQueue>();
 
-  std::mutex core_mutex;  // guards `core`
+  std::mutex core_mutex;  // guards `core` and what stands between it and the other threads
   EngineCore core;
+  std::exception_ptr failure;  // of the core, which must start anew before anything else
+  // Requests that left the inbox; from next_arriving on they are not in the core yet.
+  std::vector<std::shared_ptr<RequestTree>> arriving;
+  size_t next_arriving = 0;
+  // Events that left the core; from next_delivery on they are not in their queues yet.
+  std::vector<AnswerEvents::Delivery> deliveries;
+  size_t next_delivery = 0;
   const int most_branches = core.most_branches();  // of a stream
   std::atomic<int> callers{0};                     // that wait for core_mutex
 
@@ -117,9 +131,18 @@ std::optional<RequestId> Engine::State::Submit(PromptSegment& request, const Sub
     promised.answers += size.answers;
     promised.tokens += size.tokens;
   }
-  const std::int32_t variant = model->parts().VariantOf(request.adapter);
-  const std::shared_ptr<RequestTree> tree = MakeRequestTree(request, sequential);
-  tree->variant = variant;
+  std::shared_ptr<RequestTree> tree;
+  try {
+    const std::int32_t variant = model->parts().VariantOf(request.adapter);
+    tree = MakeRequestTree(request, sequential);
+    tree->variant = variant;
+  } catch (...) {
+    const std::lock_guard lock(mutex);
+    promised.answers -= size.answers;
+    promised.tokens -= size.tokens;
+    changed.notify_all();
+    throw;
+  }
   tree->priority = submit.priority;
   tree->scope = submit.scope;
   tree->queue = submit.queue;
@@ -127,13 +150,13 @@ std::optional<RequestId> Engine::State::Submit(PromptSegment& request, const Sub
   promised.answers -= size.answers;
   promised.tokens -= size.tokens;
   RefuseAfterEnd();
+  submitted.push_back(tree);
   tree->id = ++last_request;
   tree->first_number = next_number;
   next_number += tree->answers.size();
   tree->submitted = RequestTree::Clock::now();
   inbox.answers += static_cast<std::int64_t>(tree->streams.size());
   inbox.tokens += tree->tokens;
-  submitted.push_back(tree);
   changed.notify_all();
   return tree->id;
 }
@@ -152,46 +175,77 @@ void Engine::State::Cancel(RequestId request, std::optional<std::uint64_t> tag) 
   // At once if no step is running, else before the next one.
   const std::unique_lock working(core_mutex, std::try_to_lock);
   if (!working) return;
-  TakeInbox();
-  Deliver();
+  try {
+    TakeInbox();
+    Deliver();
+  } catch (...) {  // whoever makes the next step goes on with it
+    const std::lock_guard lock(mutex);
+    idle = false;
+    changed.notify_all();
+  }
 }
 
-// REQUIRES: core_mutex.
+// REQUIRES: core_mutex. When this throws, nothing is lost: the next call goes on.
 void Engine::State::TakeInbox() {
-  std::vector<std::shared_ptr<RequestTree>> requests;
+  StartAnewAfterFailure();
   std::vector<Cancellation> cancelled;
-  {
+  for (;;) {
+    for (; next_arriving < arriving.size(); ++next_arriving) core.Accept(arriving[next_arriving]);
+    arriving.clear();
+    next_arriving = 0;
     const std::lock_guard lock(mutex);
-    requests.swap(submitted);
-    cancelled.swap(cancellations);
+    if (submitted.empty()) {
+      cancelled.swap(cancellations);
+      break;
+    }
+    arriving.swap(submitted);
     // Until the core says how many wait, they count there.
     waiting += inbox.answers;
     waiting_tokens += inbox.tokens;
     inbox = {};
-    idle = idle && requests.empty();
+    idle = false;
   }
-  for (std::shared_ptr<RequestTree>& request : requests) core.Accept(std::move(request));
-  for (const Cancellation& wanted : cancelled) core.Cancel(wanted.request, wanted.tag);
+  try {
+    for (const Cancellation& wanted : cancelled) core.Cancel(wanted.request, wanted.tag);
+  } catch (...) {
+    failure = std::current_exception();
+    throw;
+  }
 }
 
-// REQUIRES: core_mutex.
-void Engine::State::Deliver() {
-  std::vector<AnswerEvent> events;
-  std::shared_ptr<AnswerQueue> queue;
-  const auto put = [&] {
-    if (!events.empty()) (queue ? *queue : *own_queue).Put(std::exchange(events, {}));
-  };
-  for (auto& [to, event] : core.TakeEvents()) {
-    if (to != queue) put();
-    queue = to;
-    events.push_back(std::move(event));
+// REQUIRES: core_mutex. When this throws, the next call does it again.
+void Engine::State::StartAnewAfterFailure() {
+  if (!failure) return;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    core.StartAnew(error.what());
+  } catch (...) {
+    core.StartAnew("unknown");
   }
-  put();
+  failure = nullptr;
+}
+
+// REQUIRES: core_mutex. When this throws, nothing is lost: the next call goes on.
+void Engine::State::Deliver() {
+  for (;;) {
+    if (next_delivery == deliveries.size()) {
+      deliveries = core.TakeEvents();
+      next_delivery = 0;
+    }
+    if (deliveries.empty()) break;
+    const std::shared_ptr<AnswerQueue> queue = deliveries[next_delivery].first;
+    AnswerQueue::Putting putting(queue ? *queue : *own_queue);
+    for (; next_delivery < deliveries.size() && deliveries[next_delivery].first == queue;
+         ++next_delivery) {
+      putting.Put(deliveries[next_delivery].second);
+    }
+  }
   const std::lock_guard lock(mutex);
   waiting = core.waiting();
   waiting_tokens = core.waiting_tokens();
   running = core.writing();
-  idle = core.idle();
+  idle = core.idle() && next_arriving == arriving.size() && !failure;
   changed.notify_all();
 }
 
@@ -233,15 +287,31 @@ void Engine::State::Work() {
       if (ending == Ending::kNow || (ending == Ending::kWhenDone && idle && !inbox())) return;
     }
     while (callers > 0) std::this_thread::yield();
-    const std::lock_guard working(core_mutex);
+    if (!WorkOnce()) std::this_thread::sleep_for(kMemoryPause);
+  }
+}
+
+// Whatever is thrown, the thread goes on. False: something is left to be done a moment later.
+bool Engine::State::WorkOnce() noexcept {
+  const std::lock_guard working(core_mutex);
+  bool done = true;
+  try {
     TakeInbox();
     try {
       core.Step();
-    } catch (const std::exception& error) {
-      core.EndAll(FinishReason::kError, error.what());
+    } catch (...) {
+      failure = std::current_exception();
     }
-    Deliver();
+    StartAnewAfterFailure();
+  } catch (...) {
+    done = false;
   }
+  try {
+    Deliver();
+  } catch (...) {
+    done = false;
+  }
+  return done;
 }
 
 void Engine::State::Shutdown(Unfinished unfinished) {
@@ -258,11 +328,22 @@ void Engine::State::Shutdown(Unfinished unfinished) {
     while (finish && Step()) {
     }
   }
-  if (finish) return;
+  if (!finish) CancelAll();
+}
+
+// For the end: throws nothing.
+void Engine::State::CancelAll() {
   const std::lock_guard working(core_mutex);
-  TakeInbox();
-  core.EndAll(FinishReason::kCancelled, "");
-  Deliver();
+  for (int i = 0; i < kLastTries; ++i) {
+    try {
+      TakeInbox();
+      core.EndAll(FinishReason::kCancelled, "");
+      return Deliver();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    std::this_thread::sleep_for(kMemoryPause);
+  }
 }
 
 bool Engine::State::WaitUntilIdle(double seconds) {

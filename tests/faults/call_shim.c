@@ -1,6 +1,7 @@
 // LD_PRELOAD library that makes allocations or system calls of the network fail, while the process
 // runs. The file CALLS_CONTROL holds numbers, which a test changes between two requests:
-//   int64 kind    0: nothing fails; 1: allocations; 2: system calls and the start of threads
+//   int64 kind    0: nothing fails; 1: allocations; 2: system calls and the start of threads;
+//                 3: calls that wake a thread in epoll_wait, which change what it waits for
 //   int64 first   the number of the first that fails, from 1; 0: they are only counted
 //   int64 count   how many fail, one after another
 //   int64 seen    how many there were; the test sets it to 0
@@ -36,7 +37,7 @@ __attribute__((constructor)) static void FindControl(void) {
   if (found != MAP_FAILED) control = found;
 }
 
-enum { ALLOCATION = 1, CALL = 2 };
+enum { ALLOCATION = 1, CALL = 2, WAKEUP = 3 };
 
 static int Fails(int64_t kind) {
   if (control->kind != kind) return 0;
@@ -67,13 +68,13 @@ void* realloc(void* memory, size_t size) {
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-#define FAULTY(name, number, ...)        \
-  do {                                   \
-    if (Fails(CALL)) {                   \
-      errno = number;                    \
-      return -1;                         \
-    }                                    \
-    return REAL(name)(__VA_ARGS__);      \
+#define FAULTY(name, number, ...)   \
+  do {                              \
+    if (Fails(CALL)) {              \
+      errno = number;               \
+      return -1;                    \
+    }                               \
+    return REAL(name)(__VA_ARGS__); \
   } while (0)
 
 int accept(int fd, struct sockaddr* restrict address, socklen_t* restrict length) {
@@ -102,6 +103,10 @@ int getpeername(int fd, struct sockaddr* restrict address, socklen_t* restrict l
 }
 int shutdown(int fd, int how) { FAULTY(shutdown, ENOTCONN, fd, how); }
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event* event) {
+  if (operation == EPOLL_CTL_MOD && Fails(WAKEUP)) {
+    errno = ENOMEM;
+    return -1;
+  }
   FAULTY(epoll_ctl, ENOMEM, epoll, operation, fd, event);
 }
 int epoll_wait(int epoll, struct epoll_event* events, int most, int timeout) {

@@ -1,6 +1,6 @@
 """A system without memory, descriptors or threads for a moment: every allocation and every system call of a request fails
-once, in turn, and some many times in a row. Whoever asked gets a reply or the end of the connection; afterwards the
-server answers as before.
+once, in turn, and some many times in a row. Whoever asked gets a reply or the end of the connection, without a limit in
+time that helps; afterwards the server answers as before.
 
 REQUIRES: FAULT_SHIM in the environment, the library of tests/faults/call_shim.c. Of long series every CALL_FAULTS-th
 fault is tried (default: so that there are 12); 1 tries all.
@@ -18,7 +18,8 @@ import unittest
 from harness import FERRY, NAME, PATIENCE, Server, essence  # and tests/support is found
 import fault_library
 
-ALLOCATIONS, CALLS = 1, 2
+ALLOCATIONS, CALLS, WAKEUPS = 1, 2, 3
+ALWAYS = 1 << 40
 KINDS = {ALLOCATIONS: "allocation", CALLS: "call"}
 ASK = {"documents": [FERRY], "questions": ["Who steers the ferry Marigold?"]}
 CHAT = {
@@ -69,6 +70,10 @@ HEAVY = {
 }
 
 
+# None of them ends a connection whose end was lost.
+LIMITS = ("--request-seconds", "--header-seconds", "--body-seconds", "--idle-seconds", "--write-seconds")
+
+
 class CallFaults(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -83,7 +88,7 @@ class CallFaults(unittest.TestCase):
         names = {"LD_PRELOAD": fault_library.PATH, "CALLS_CONTROL": path}
         os.environ.update(names)
         try:
-            cls.server = Server("--request-seconds", 20)  # a connection whose end was lost ends then
+            cls.server = Server(*(word for name in LIMITS for word in (name, 3600)))
         finally:
             for name in names:
                 del os.environ[name]
@@ -91,14 +96,16 @@ class CallFaults(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
+        cls.arm(WAKEUPS, 1, ALWAYS)  # it hears the signal nevertheless
         code = cls.server.stop()
         if code != 0:
             raise AssertionError(f"the server ended with {code}: {cls.server.last_words}")
 
-    def arm(self, kind, first=0, count=1):
-        self.control[:8] = bytes(8)
-        self.control[8:] = struct.pack("<3q", first, count, 0)
-        self.control[:8] = struct.pack("<q", kind)
+    @classmethod
+    def arm(cls, kind, first=0, count=1):
+        cls.control[:8] = bytes(8)
+        cls.control[8:] = struct.pack("<3q", first, count, 0)
+        cls.control[:8] = struct.pack("<q", kind)
 
     def seen(self):
         return struct.unpack("<q", self.control[24:])[0]
@@ -153,6 +160,32 @@ class CallFaults(unittest.TestCase):
         """More than the program's reserve has blocks: it ended in the destructor of a JSON value, or accepted nobody.
         Allocations alone: who is not accepted for want of descriptors is accepted a moment later, hundreds of times."""
         self.fail_in_turn(LIGHT, {ALLOCATIONS: "allocations"}, count=300)
+
+    def test_nobody_is_woken(self):
+        """Asio does not notice when a wakeup fails: the reply of a worker was sent to nobody."""
+        for name, data in {**LIGHT, **HEAVY}.items():
+            expected = self.talk(data)
+            if len(expected) > 1 << 15:
+                continue  # to wait until the client has read some takes one of these calls, which fails
+            with self.subTest(request=name):
+                self.arm(WAKEUPS, 1, ALWAYS)
+                reply = self.talk(data)
+                failed = self.seen()
+                self.arm(0)
+                self.assertEqual(reply.split(b"\r\n")[0], expected.split(b"\r\n")[0])
+                self.assertEqual(reply[-4:], expected[-4:])
+                if name != "no http":  # refused without a worker
+                    self.assertGreater(failed, 0)
+        self.check_whole()
+
+    def test_who_leaves_is_missed_without_a_wakeup(self):
+        endless = dict(CHAT, max_tokens=2000, regex="[a-z ]{6000,}")
+        self.arm(WAKEUPS, 1, ALWAYS)
+        with self.server.raw(post(b"/v1/chat/completions", endless)):
+            self.server.wait_until(lambda: self.server.metric("banyan_running_answers") == 1)
+        self.server.wait_until(lambda: self.server.metric("banyan_running_answers") == 0)
+        self.arm(0)
+        self.check_whole()
 
 
 if __name__ == "__main__":

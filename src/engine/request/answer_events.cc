@@ -23,27 +23,36 @@ AnswerEvent EventOf(const Stream& stream) {
   return event;
 }
 
+// So that so many more elements take no memory, whose growth is that of single ones.
+template <typename T>
+void MakeRoom(size_t more, std::vector<T>& in) {
+  if (in.capacity() - in.size() < more) in.reserve(std::max(in.size() + more, 2 * in.size()));
+}
+
 template <typename T>
 void Append(std::vector<T>& more, std::vector<T>& to) {
   to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// Appends the later event of an answer to the earlier one.
+// Appends the later event of an answer to the earlier one. Throws std::bad_alloc, and nothing has
+// changed.
 void Join(AnswerEvent& later, AnswerEvent& earlier) {
+  MakeRoom(later.tokens.size(), earlier.tokens);
+  MakeRoom(later.logprobs.size(), earlier.logprobs);
+  MakeRoom(later.top.size(), earlier.top);
+  earlier.text += later.text;
   Append(later.tokens, earlier.tokens);
   Append(later.logprobs, earlier.logprobs);
   Append(later.top, earlier.top);
-  earlier.text += later.text;
   earlier.ended = later.ended;
   earlier.answer = std::move(later.answer);
 }
 
 }  // namespace
 
-void AnswerEvents::Open(std::shared_ptr<RequestTree> request) {
+void AnswerEvents::Open(const std::shared_ptr<RequestTree>& request) {
+  open_.emplace(request->id, request);
   streams_ += static_cast<std::int64_t>(request->streams.size());
-  const RequestId id = request->id;
-  open_.emplace(id, std::move(request));
 }
 
 std::shared_ptr<RequestTree> AnswerEvents::Find(RequestId id) const {
@@ -78,20 +87,20 @@ void AnswerEvents::AddToken(Stream& stream) {
   pending_.emplace_back(stream.request->queue, std::move(event));
 }
 
+// What may throw comes before the first change that cannot be made twice.
 void AnswerEvents::AddEnd(Stream& stream, FinishReason reason, const std::string& why) {
   const AnswerRequest& wanted = stream.wanted();
-  AnswerEvent event = EventOf(stream);
-  event.ended = true;
   Answer& answer = stream.answer;
+  answer.error = why;
+  if (stream.text) answer.text = stream.text->Finish();
+  MakeRoom(1, pending_);
+  AnswerEvent event = EventOf(stream);
+  if (stream.text && wanted.stream) event.text = stream.text->TakeShowable();
+  event.ended = true;
   answer.tag = wanted.tag;
   answer.finish = reason;
-  answer.error = why;
   answer.prompt_tokens = stream.prompt_tokens;
   answer.seconds = Seconds(stream.request->submitted, RequestTree::Clock::now());
-  if (stream.text) {
-    answer.text = stream.text->Finish();
-    if (wanted.stream) event.text = stream.text->TakeShowable();
-  }
   failed_ += reason == FinishReason::kError ? 1 : 0;
   cancelled_ += reason == FinishReason::kCancelled ? 1 : 0;
   event.answer = std::move(answer);
@@ -102,6 +111,7 @@ void AnswerEvents::AddEnd(Stream& stream, FinishReason reason, const std::string
   stream.allowed.reset();
   stream.turns.reset();
   ++stream.answer_index;
+  ++stream.declared().ended;
 }
 
 void AnswerEvents::AddEnds(Stream& stream, FinishReason reason, const std::string& why) {
@@ -136,21 +146,23 @@ const char* FinishReasonName(FinishReason reason) {
   return "?";
 }
 
-void AnswerQueue::Put(std::vector<AnswerEvent> events) {
-  if (events.empty()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    for (AnswerEvent& event : events) {
-      ended_ += event.ended ? 1 : 0;
-      const auto [place, first] = place_.try_emplace(event.number, events_.size());
-      if (first) {
-        events_.push_back(std::move(event));
-      } else {
-        Join(event, events_[place->second]);
-      }
-    }
+AnswerQueue::Putting::Putting(AnswerQueue& queue) : queue_(queue), lock_(queue.mutex_) {}
+
+AnswerQueue::Putting::~Putting() {
+  lock_.unlock();
+  queue_.arrived_.notify_all();
+}
+
+void AnswerQueue::Putting::Put(AnswerEvent& event) {
+  const bool ended = event.ended;
+  MakeRoom(1, queue_.events_);
+  const auto [place, first] = queue_.place_.try_emplace(event.number, queue_.events_.size());
+  if (first) {
+    queue_.events_.push_back(std::move(event));
+  } else {
+    Join(event, queue_.events_[place->second]);
   }
-  arrived_.notify_all();
+  queue_.ended_ += ended ? 1 : 0;
 }
 
 std::vector<AnswerEvent> AnswerQueue::Take(double seconds) {

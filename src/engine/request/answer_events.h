@@ -22,7 +22,8 @@ class AnswerEvents {
   // An event and its queue; null: the engine's own.
   using Delivery = std::pair<std::shared_ptr<AnswerQueue>, AnswerEvent>;
 
-  void Open(std::shared_ptr<RequestTree> request);
+  // Throws std::bad_alloc, and nothing has changed.
+  void Open(const std::shared_ptr<RequestTree>& request);
   // Null: the request is over, or unknown.
   std::shared_ptr<RequestTree> Find(RequestId id) const;
   // In order of id.
@@ -32,7 +33,8 @@ class AnswerEvents {
   void AddToken(Stream& stream);
   // Ends the answer that the stream writes; the stream advances to its next one.
   void AddEnd(Stream& stream, FinishReason reason, const std::string& why);
-  // Ends all answers that the stream has not ended; the stream is over then.
+  // Ends all answers that the stream has not ended; the stream is over then. When this throws, the
+  // rest can be ended later.
   void AddEnds(Stream& stream, FinishReason reason, const std::string& why);
 
   // Since the last call of Take.

@@ -45,6 +45,7 @@ struct RequestStream {
   std::int32_t panel = -1;  // index of its panel; -1: none
   // Answers [first_answer, end_answer): one, or several that are written one after another.
   std::int32_t first_answer = 0, end_answer = 0;
+  std::int32_t ended = 0;      // of them, so many have an event with their end
   std::int32_t skeleton = -1;  // index in RequestTree::skeletons; -1: none
   int stack = 0;               // stacked: which stack it belongs to
   bool over = false;           // ended or cancelled

@@ -7,12 +7,22 @@
 
 namespace banyan {
 
-void WaitingQueue::Add(std::shared_ptr<RequestTree> request) {
+void WaitingQueue::Add(const std::shared_ptr<RequestTree>& request) {
   if (request->streams.empty()) return;
+  fresh_.emplace(std::pair(-request->priority, request->id), FreshRequest{request, 0});
   streams_ += static_cast<std::int64_t>(request->streams.size());
   tokens_ += request->tokens;
-  const std::pair key(-request->priority, request->id);
-  fresh_.emplace(key, FreshRequest{std::move(request), 0});
+}
+
+void WaitingQueue::TakeBack(const RequestTree& request) {
+  if (fresh_.erase({-request.priority, request.id}) == 0) return;
+  streams_ -= static_cast<std::int64_t>(request.streams.size());
+  tokens_ -= request.tokens;
+}
+
+Stream* WaitingQueue::Returned(const RequestTree& request, std::int32_t index) const {
+  const auto found = returned_.find(Rank(-request.priority, request.id, index));
+  return found == returned_.end() ? nullptr : found->second.get();
 }
 
 void WaitingQueue::Return(std::unique_ptr<Stream> stream) {
@@ -21,13 +31,13 @@ void WaitingQueue::Return(std::unique_ptr<Stream> stream) {
   BANYAN_CHECK(returned_.emplace(rank, std::move(stream)).second);
 }
 
-std::unique_ptr<Stream> WaitingQueue::MakeStream(const std::shared_ptr<RequestTree>& request,
-                                                 std::int32_t index) {
+std::unique_ptr<Stream> MakeStream(const std::shared_ptr<RequestTree>& request,
+                                   std::int32_t index) {
   const RequestStream& declared = request->streams[static_cast<size_t>(index)];
   auto stream = std::make_unique<Stream>();
   stream->request = request;
   stream->index = index;
-  stream->answer_index = declared.first_answer;
+  stream->answer_index = declared.first_answer + declared.ended;
   stream->end_answer = declared.end_answer;
   stream->prompt_tokens = request->PromptTokens(declared);
   return stream;

@@ -89,6 +89,9 @@ struct Stream {
   }
 };
 
+// A stream of the request that writes those of its answers that have not ended.
+std::unique_ptr<Stream> MakeStream(const std::shared_ptr<RequestTree>& request, std::int32_t index);
+
 // The values of one skeleton. They are admitted, advance and are preempted together. A value that
 // has ended keeps its keys, because later ones see them.
 struct SkeletonRun {
@@ -100,7 +103,10 @@ struct SkeletonRun {
 // Streams of requests that have not run yet, and streams that were preempted.
 class WaitingQueue {
  public:
-  void Add(std::shared_ptr<RequestTree> request);
+  // Throws std::bad_alloc, and nothing has changed.
+  void Add(const std::shared_ptr<RequestTree>& request);
+  // Takes a request out that was just added.
+  void TakeBack(const RequestTree& request);
   // A stream that was taken returns to its place.
   void Return(std::unique_ptr<Stream> stream);
 
@@ -116,6 +122,9 @@ class WaitingQueue {
   // Takes one stream of a request out of the queue; null: that stream does not wait.
   std::unique_ptr<Stream> Remove(const std::shared_ptr<RequestTree>& request, std::int32_t index);
 
+  // A stream of the request that has run and waits again; null: it does not.
+  Stream* Returned(const RequestTree& request, std::int32_t index) const;
+
   // Streams that have not run, in order.
   std::vector<std::pair<const RequestTree*, std::int32_t>> Fresh() const;
 
@@ -128,8 +137,6 @@ class WaitingQueue {
   using FreshMap = std::map<std::pair<int, RequestId>, FreshRequest>;
   void Settle(FreshMap::iterator at);
   bool NextHasReturned() const;
-  static std::unique_ptr<Stream> MakeStream(const std::shared_ptr<RequestTree>& request,
-                                            std::int32_t index);
 
   FreshMap fresh_;
   std::map<Rank, std::unique_ptr<Stream>> returned_;

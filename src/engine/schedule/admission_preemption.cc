@@ -36,11 +36,21 @@ Admission::Admission(const EngineOptions& options, int max_streams, const Parts&
       events_(parts.events),
       stacks_(options) {}
 
-void Admission::Add(std::shared_ptr<RequestTree> request) {
+void Admission::Add(const std::shared_ptr<RequestTree>& request) {
   if (request->streams.empty()) return;
   if (strategy_ == Strategy::kStacked) stacks_.Number(*request);
-  events_.Open(request);
-  waiting_.Add(std::move(request));
+  waiting_.Add(request);
+  try {
+    events_.Open(request);
+  } catch (...) {
+    waiting_.TakeBack(*request);
+    throw;
+  }
+}
+
+Stream* Admission::Find(const std::shared_ptr<RequestTree>& request, std::int32_t index) const {
+  const StreamId running = request->streams[static_cast<size_t>(index)].running;
+  return running.valid() ? &running_.at(running) : waiting_.Returned(*request, index);
 }
 
 void Admission::Admit() {

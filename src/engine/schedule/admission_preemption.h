@@ -33,7 +33,8 @@ class Admission {
   // `max_streams`: branches that decode at once, unless one stream alone has more.
   Admission(const EngineOptions& options, int max_streams, const Parts& parts);
 
-  void Add(std::shared_ptr<RequestTree> request);
+  // Throws std::bad_alloc, and nothing has changed.
+  void Add(const std::shared_ptr<RequestTree>& request);
 
   // Moves waiting streams to the running ones, with pages for their prompts. A stream that can
   // never get enough pages ends with an error. REQUIRES: ForgetRemoved was called.
@@ -47,6 +48,8 @@ class Admission {
   // Ends all answers of a stream that are not over, wherever the stream is.
   void End(const std::shared_ptr<RequestTree>& request, std::int32_t index, FinishReason reason,
            const std::string& why);
+  // A stream of the request that runs or waits again; null: it has not run yet, or is over.
+  Stream* Find(const std::shared_ptr<RequestTree>& request, std::int32_t index) const;
   // REQUIRES: no caller iterates over running().order().
   void ForgetRemoved() { running_.ForgetRemoved(); }
 

@@ -21,7 +21,6 @@ using Tcp = asio::ip::tcp;
 
 namespace {
 
-constexpr auto kPollInterval = std::chrono::milliseconds(250);
 // A client must take this much within HttpLimits::write_seconds.
 constexpr size_t kWriteBytes = 64u << 10;
 constexpr double kLingerSeconds = 2.0;
@@ -104,7 +103,6 @@ HttpConnection::HttpConnection(HttpServer::State& server, Tcp::socket socket)
       socket_(std::move(socket)),
       reading_(server.io),
       writing_(server.io),
-      polling_(server.io),
       reader_(server, socket_, *this),
       reply_(server.limits.max_unread_bytes, [this] { FlushSoon(); }) {
   SetSocketOptions(socket_);
@@ -147,7 +145,6 @@ void HttpConnection::Close() {
   LeaveWaiting();
   reading_.Lift();
   writing_.Lift();
-  polling_.cancel();
   ErrorCode ignored;
   socket_.close(ignored);
   // A worker that is still serving has the body: FinishRequest releases its memory.
@@ -212,26 +209,19 @@ void HttpConnection::Serve(HttpRequest request, RequestMemory& memory) {
 }
 
 // While a request is served, nothing is read: what comes may be the next request. But the end of
-// the stream means that the client has left, even when unread bytes precede it.
+// the stream means that the client has left. Unread bytes make every wait for readability return at
+// once: who leaves after them is noticed when the server looks (HttpServer::Run).
 void HttpConnection::WatchClient() {
-  if (reader_.has_more()) return PollClient();
+  if (reader_.has_more()) return;
   socket_.async_wait(Tcp::socket::wait_read, [self = shared_from_this()](ErrorCode error) {
     self->Run([&] {
-      if (!error && !self->closed_) self->PollClient();
+      if (!error && !self->closed_) self->LookForClient();
     });
   });
 }
 
-// Unread bytes make every wait for readability return at once, so the socket is polled.
-void HttpConnection::PollClient() {
-  if (!reply_.active()) return;
-  if (ClientHasLeft(socket_)) return Close();
-  polling_.expires_after(kPollInterval);
-  polling_.async_wait([self = shared_from_this()](ErrorCode error) {
-    self->Run([&] {
-      if (!error && !self->closed_) self->PollClient();
-    });
-  });
+void HttpConnection::LookForClient() {
+  if (reply_.active() && ClientHasLeft(socket_)) Close();
 }
 
 // A reply whose last piece is announced to nobody would never end, so a worker waits for the memory
@@ -276,16 +266,16 @@ void HttpConnection::FinishRequest() {
   const HttpRequest& request = reader_.request();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - request.began).count();
-  polling_.cancel();
   reader_.DropRequest();
   --server_.counts.requests;
   busy_.reset();
+  ErrorCode ignored;
+  socket_.cancel(ignored);  // of WatchClient: what reads next waits behind nobody
   server_.handler.Served(request, outcome.status, outcome.bytes, seconds, closed_);
   if (closed_) return;
   if (outcome.keep_alive && !server_.draining) return AwaitRequest(server_.limits.idle_seconds);
   if (outcome.cut &&
       outcome.http10) {  // without chunks only a reset shows that something is missing
-    ErrorCode ignored;
     socket_.set_option(asio::socket_base::linger(true, 0), ignored);
     return Close();
   }

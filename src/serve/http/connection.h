@@ -40,6 +40,9 @@ class HttpConnection : public RequestReader::Owner,
   // Closes the socket. A request that is being served goes on, but sees its client gone. Throws
   // nothing.
   void Close() override;
+  // Closes it when its request is being served and the client has left. For the server, from time
+  // to time.
+  void LookForClient();
 
  private:
   using ErrorCode = boost::system::error_code;
@@ -55,7 +58,6 @@ class HttpConnection : public RequestReader::Owner,
   // On a worker's thread.
   void Serve(HttpRequest request, RequestMemory& memory);
   void WatchClient();
-  void PollClient();
   void FlushSoon();  // for any thread
   void Flush();
   void FinishRequest();
@@ -67,7 +69,6 @@ class HttpConnection : public RequestReader::Owner,
   HttpServer::State& server_;
   boost::asio::ip::tcp::socket socket_;
   Deadline reading_, writing_;
-  boost::asio::steady_timer polling_;
   std::list<HttpConnection*>::iterator place_;
   std::optional<std::list<HttpConnection*>::iterator> waiting_place_;
   std::optional<IoWorkGuard> busy_;  // the server goes on until this request is over

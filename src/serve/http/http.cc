@@ -183,6 +183,7 @@ void RequestMemory::Release() {
 namespace {
 
 constexpr auto kAcceptAgain = std::chrono::milliseconds(50);
+constexpr auto kLookAgain = std::chrono::milliseconds(250);
 
 void Listen(Tcp::acceptor& acceptor, const std::string& address, int port) {
   boost::system::error_code error;
@@ -242,6 +243,13 @@ void HttpServer::State::CloseIdle() {
   while (!waiting.empty()) waiting.front()->shared_from_this()->Close();
 }
 
+// A connection that closes leaves the list.
+void HttpServer::State::LookForClients() {
+  for (auto next = all.begin(); next != all.end();) {
+    (*next++)->shared_from_this()->LookForClient();
+  }
+}
+
 HttpServer::HttpServer(const std::string& address, int port, const HttpLimits& limits,
                        HttpHandler& handler)
     : state_(std::make_unique<State>(limits, handler)) {
@@ -265,6 +273,9 @@ void HttpServer::GiveBackRoom(size_t bytes) {
 
 // What a handler throws ends its connection (RequestReader::Owner::Run); here arrives what concerns
 // none: no memory for the next connection, or for a descriptor of it. Then it is asked for again.
+// Nobody depends on being woken, which Asio cannot promise: it does not notice when the call that
+// wakes this thread fails. What was posted is found within kLookAgain, and so is a client that
+// left.
 void HttpServer::Run() {
   State& state = *state_;
   while (!state.io.stopped()) {
@@ -274,13 +285,10 @@ void HttpServer::Run() {
       // Nothing is asked for yet: others are served meanwhile, and after that it is tried again.
     }
     try {
-      if (state.asked > 0 || !state.acceptor.is_open()) {
-        state.io.run();
-      } else {
-        state.io.run_for(kAcceptAgain);
-      }
+      state.io.run_for(kLookAgain);
     } catch (...) {
     }
+    state.LookForClients();
   }
 }
 

@@ -16,6 +16,9 @@ using Tcp = asio::ip::tcp;
 
 namespace {
 
+// Every connection that waits for a request has room for so many bytes of it.
+constexpr size_t kFirstBytes = 512;
+
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(),
@@ -41,16 +44,13 @@ RequestReader::RequestReader(HttpServer::State& server, Tcp::socket& socket, Own
       owner_(owner),
       buffer_(2 * server.limits.max_header_bytes) {}
 
+// Reads instead of waiting for readability: when a wait begins, Asio announces the descriptor anew
+// and does not notice when that fails.
 void RequestReader::Start(double seconds) {
   if (has_more()) return ReadHead();
   buffer_.shrink_to_fit();
   owner_.LimitReading(seconds);
-  socket_.async_wait(Tcp::socket::wait_read, [this, owner = owner_.Hold()](ErrorCode error) {
-    owner->Run([&] {
-      if (error || owner->closed()) return owner->Close();
-      ReadHead();
-    });
-  });
+  ReadSome(kFirstBytes, &RequestReader::ReadHead);
 }
 
 ReplyForm RequestReader::reply_form() const {
@@ -84,8 +84,8 @@ void RequestReader::ReadHead() {
   ParseHead();
 }
 
-void RequestReader::ReadSome(void (RequestReader::*next)()) {
-  socket_.async_read_some(buffer_.prepare(server_.limits.max_header_bytes),
+void RequestReader::ReadSome(size_t most, void (RequestReader::*next)()) {
+  socket_.async_read_some(buffer_.prepare(most),
                           [this, next, owner = owner_.Hold()](ErrorCode error, size_t bytes) {
                             owner->Run([&] {
                               if (owner->closed()) return;
@@ -113,7 +113,7 @@ void RequestReader::ParseHead() {
   if (head_bytes_ + buffer_.size() >= server_.limits.max_header_bytes) {
     return OnHead(http::error::header_limit);
   }
-  ReadSome(&RequestReader::ParseHead);
+  ReadSome(server_.limits.max_header_bytes, &RequestReader::ParseHead);
 }
 
 size_t RequestReader::most_body() const {
@@ -247,7 +247,7 @@ void RequestReader::ParseBody() {
         fmt::format("the head of a chunk, or what follows the last one, has more than {} bytes",
                     server_.limits.max_header_bytes));
   }
-  ReadSome(&RequestReader::ParseBody);
+  ReadSome(server_.limits.max_header_bytes, &RequestReader::ParseBody);
 }
 
 void RequestReader::Refuse(int status, const std::string& message) {

@@ -69,8 +69,8 @@ class RequestReader {
   void SendContinue();
   void StartBody();
   void ParseBody();
-  // Reads what there is, then calls `next`.
-  void ReadSome(void (RequestReader::*next)());
+  // Reads what there is, but no more than `most` bytes, then calls `next`.
+  void ReadSome(size_t most, void (RequestReader::*next)());
   bool TakeBodyMemory();
   void RefuseForMemory(MemoryAccount::Room room);
   size_t most_body() const;

@@ -69,6 +69,7 @@ struct HttpServer::State {
   void Accept();
   void Add(boost::asio::ip::tcp::socket socket);
   void CloseIdle();
+  void LookForClients();
   bool TakeRoom(size_t bytes);  // from any thread
   // Random: a count would tell one client of the others'. For the socket thread.
   std::uint64_t NewRequestNumber();

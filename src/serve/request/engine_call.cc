@@ -2,6 +2,8 @@
 #include "serve/request/engine_call.h"
 
 #include <algorithm>
+#include <new>
+#include <thread>
 #include <utility>
 
 #include "base/work_budget.h"
@@ -83,9 +85,17 @@ EngineCall::EngineCall(ServeContext& context, std::uint64_t scope, int priority,
   if (reply_) reply_->WhenGone([submitted = submitted_] { submitted->Cancel(); });
 }
 
+// Nobody else would cancel these answers, so it waits for the memory that this takes.
 EngineCall::~EngineCall() {
   if (reply_) reply_->WhenGone(nullptr);
-  if (open_ > 0) submitted_->Cancel();
+  while (open_ > 0) {
+    try {
+      submitted_->Cancel();
+      return;
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
 }
 
 std::optional<RequestId> EngineCall::TrySubmit(PromptSegment& request) {
@@ -93,6 +103,11 @@ std::optional<RequestId> EngineCall::TrySubmit(PromptSegment& request) {
   // The engine has a copy of what it reads, and its answers wait there for a client that is slow.
   const size_t tree = TreeBytes(request), more = tree + AnswerBytes(request);
   ChargeBudget(more);
+  {  // once it is submitted, nothing may keep it from being cancelled
+    const std::lock_guard lock(submitted_->mutex);
+    std::vector<RequestId>& requests = submitted_->requests;
+    if (requests.size() == requests.capacity()) requests.reserve(2 * requests.size() + 1);
+  }
   const std::optional<RequestId> id = context_.engine.TrySubmit(request, submit_);
   if (!id) return std::nullopt;
   open_ += answers;
