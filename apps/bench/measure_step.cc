@@ -87,8 +87,8 @@ struct StepBench::State {
     }
   }
   QkNormWeights NormOf(const LayerWeights& w) const {
-    return {w.query_norm.get(), w.key_norm.get(), config().qk_norm == QkNorm::kWhole,
-            config().rms_eps};
+    return {w.query_norm.get(), w.key_norm.get(), w.value_norm.get(),
+            config().qk_norm == QkNorm::kWhole, config().rms_eps};
   }
 
   // K and V of the prefix in every layer, of plausible size: products of embedded tokens.
@@ -135,8 +135,7 @@ StepReport StepBench::Measure(const StepTask& task) {
           task.streams, task.rows, task.prefix, config.context_length);
   }
   const StepLayout layout = MakeLayout(task, static_cast<TokenId>(config.vocab_size));
-  const auto kv =
-      kernels.NewKvMemory({config.layers, config.kv_heads, config.head_dim}, layout.page_count);
+  const auto kv = kernels.NewKvMemory(KvShapeOf(config), layout.page_count);
   // Before the prefix: it sets the rotation.
   ForwardPass forward(config, weights, kernels, layout.step.rows(), task.streams);
   s.StorePrefix(layout.prefix, *kv);
@@ -192,8 +191,7 @@ StepReport StepBench::Measure(const StepTask& task) {
   });
   const PlanStatistics counts = CountPlan(plan, layout.step.positions);
   const double pairs = static_cast<double>(counts.pairs_visible);
-  const double page_bytes =
-      static_cast<double>(kernels.KvPageBytes({config.layers, config.kv_heads, config.head_dim}));
+  const double page_bytes = static_cast<double>(kernels.KvPageBytes(KvShapeOf(config)));
   add("attention", 4.0 * static_cast<double>(heads_wide) * config.layers * pairs,
       page_bytes / kPageTokens * static_cast<double>(counts.keys_unique),
       [&](int layer, const LayerWeights&) {

@@ -81,7 +81,7 @@ StoreReadTimes MeasureStoreRead(const Model& model, KvStore& store) {
   const Model::Parts& parts = model.parts();
   const ModelConfig& config = parts.config;
   const KvType own = parts.kernels->page_type();
-  const KvShape shape{config.layers, config.kv_heads, config.head_dim};
+  const KvShape shape = KvShapeOf(config);
   const PageForm wanted = FormOf(shape, own);
   const PageForm stored = FormOf(shape, store.parts().StoredType(own));
   std::vector<std::string> paths;

@@ -83,6 +83,8 @@ struct EngineOptions {
   // may share one. Not with kNoAttention, whose keys are wrong.
   std::shared_ptr<KvStore> kv_store;
   bool kv_save = false;  // segments that say so (PromptSegment::keep_as) are saved there
+  // Where the store cannot keep the model's KV, the engine does without it; otherwise it refuses.
+  bool kv_store_optional = false;
 };
 
 // The report of a run.

@@ -281,8 +281,7 @@ std::string EngineCore::Explain() {
       FindSharing(parts_->admission.waiting(), model.variants.size(), StorageRules(options_));
   text += DescribeSharing(sharing);
   const std::int64_t pages = parts_->stream_memory.cache().total_pages();
-  const std::int64_t page_bytes = model.kernels->KvPageBytes(
-      {model.config.layers, model.config.kv_heads, model.config.head_dim});
+  const std::int64_t page_bytes = model.kernels->KvPageBytes(KvShapeOf(model.config));
   text += fmt::format(
       "kv        {} tokens of prompts and at most {} of tails; the budget holds {} "
       "({} MiB)\n",

@@ -127,7 +127,7 @@ Answer KvConcat::Ask(const KvConcatPrompt& prompt, const AnswerRequest& wanted) 
   const bool one_segment = size(prompt.question) <= kCutKeys / 2;
   Run::Segment question = run.NewSegment(after, size(prompt.question) + (one_segment ? most : 0));
   Run::Segment tail = run.NewSegment(end, one_segment ? 0 : most);
-  run.kv = model.kernels->NewKvMemory({config.layers, config.kv_heads, config.head_dim}, run.pages);
+  run.kv = model.kernels->NewKvMemory(KvShapeOf(config), run.pages);
 
   Answer answer;
   answer.tag = wanted.tag;

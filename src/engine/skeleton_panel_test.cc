@@ -199,7 +199,7 @@ class SkeletonPanels : public ::testing::Test {
 
   std::int64_t PageBytes() const {
     const ModelConfig& config = model_->parts().config;
-    return model_->parts().kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
+    return model_->parts().kernels->KvPageBytes(KvShapeOf(config));
   }
 
   static std::int64_t AllPages(const PromptSegment& segment) {

@@ -116,7 +116,7 @@ class Skeletons : public ::testing::Test {
 
   std::int64_t PageBytes() const {
     const ModelConfig& config = model_->parts().config;
-    return model_->parts().kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
+    return model_->parts().kernels->KvPageBytes(KvShapeOf(config));
   }
 
   // Pages of one path with all its tails.

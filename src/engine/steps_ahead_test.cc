@@ -81,8 +81,7 @@ TEST(StepsAhead, GiveTheAnswersOfThePlainLoop) {
       if (random() % 3 == 0) {
         const ModelConfig& config = UnlimitedModel()->parts().config;
         options.kv_memory = (work.LargestStreamPages(kPageTokens) + 3) *
-                            UnlimitedModel()->parts().kernels->KvPageBytes(
-                                {config.layers, config.kv_heads, config.head_dim});
+                            UnlimitedModel()->parts().kernels->KvPageBytes(KvShapeOf(config));
       }
       const int steps_between = random() % 2 == 0 ? -1 : 2;
       SCOPED_TRACE(fmt::format("workload {}, {}, {} rows", seed, StrategyName(strategy),

@@ -54,6 +54,15 @@ void ChooseExperts(std::span<const float> scores, ExpertShares shares,
   std::ranges::sort(choices, {}, &ExpertChoice::expert);
 }
 
+void ChooseExperts(std::span<const float> scores, const ExpertCall& call,
+                   std::span<ExpertChoice> choices) {
+  ChooseExperts(scores, call.rule.shares, choices);
+  if (call.share_scales.empty()) return;
+  for (ExpertChoice& choice : choices) {
+    choice.share *= call.share_scales[static_cast<size_t>(choice.expert)];
+  }
+}
+
 void ExpertRuns::Assign(std::span<const ExpertChoice> choices, int chosen, int experts) {
   BANYAN_CHECK(chosen > 0 && choices.size() % static_cast<size_t>(chosen) == 0);
   runs.clear();

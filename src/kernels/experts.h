@@ -14,18 +14,25 @@
 
 namespace banyan {
 
+// The function of a gated linear unit's first half.
+enum class Gate {
+  kSilu,      // x / (1 + exp(-x)): SwiGLU
+  kGeluTanh,  // x / 2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))): GeGLU as Gemma has it
+};
+
 // What the softmax that gives the chosen experts' shares runs over.
 enum class ExpertShares {
   kOfAll,     // all experts: the chosen ones' shares sum to less than 1
   kOfChosen,  // the chosen ones, which is the same as dividing the shares of all by their sum
 };
 
-// How the two halves of an expert's first product become its inner values. limit 0: silu(gate) *
-// up. Otherwise gate is cut at `limit`, up at ±limit, and the value is
+// How the two halves of an expert's first product become its inner values. limit 0: function(gate)
+// * up. Otherwise gate is cut at `limit`, up at ±limit, and the value is
 // (up + 1) * gate / (1 + exp(-slope * gate)): gpt-oss.
 struct ExpertGate {
   float limit = 0.0f;
   float slope = 1.0f;
+  Gate function = Gate::kSilu;  // limit 0; another one where Kernels::any_layers()
 };
 
 struct ExpertRule {
@@ -69,6 +76,8 @@ struct ExpertCall {
   const Tensor& scores;  // [rows, experts], the router's product
   const ExpertRule& rule;
   const ExpertScratch& scratch;
+  // [experts] what the share of each is multiplied by; empty: 1. Where Kernels::any_layers().
+  std::span<const float> share_scales = {};
 };
 
 // --- For backends --------------------------------------------------------------------------------
@@ -81,6 +90,9 @@ struct ExpertChoice {
 // The choices of one row, ordered by expert. Of equal scores the lower number is better; NaN is
 // worse than everything. REQUIRES: choices.size() is the rule's `chosen`, at most scores.size().
 void ChooseExperts(std::span<const float> scores, ExpertShares shares,
+                   std::span<ExpertChoice> choices);
+// The same with the call's scales of shares.
+void ChooseExperts(std::span<const float> scores, const ExpertCall& call,
                    std::span<ExpertChoice> choices);
 
 // The rows of a chunk by expert.

@@ -21,6 +21,14 @@ constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes
 
 }  // namespace
 
+void Kernels::RmsNormGroups(const Tensor&, const Vector&, float, Tensor&) {
+  BANYAN_CHECK(any_layers());  // a backend that has such layers has all operations
+}
+
+void Kernels::GateColumns(Gate, const Tensor&, const Tensor&, std::int64_t, Tensor&) {
+  BANYAN_CHECK(any_layers());
+}
+
 void Kernels::MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
                         Tensor& x) {
   MatMul(a, w, bias, scratch);

@@ -31,12 +31,6 @@
 
 namespace banyan {
 
-// The function of a gated linear unit's first half.
-enum class Gate {
-  kSilu,      // x / (1 + exp(-x)): SwiGLU
-  kGeluTanh,  // x / 2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))): GeGLU as Gemma has it
-};
-
 // The rows of `w` are those of the gate, then those of the up projection.
 struct GatedProduct {
   const Matrix& w;
@@ -91,11 +85,24 @@ struct KernelOptions {
   bool eight_bit_products = false;
 };
 
-// Shape of the KV memory. Every page holds kPageTokens tokens of one layer's K and V.
+// Key heads of a layer, and values of each.
+struct KvHeads {
+  int heads = 0, dim = 0;
+  bool operator==(const KvHeads&) const = default;
+};
+
+// Shape of the KV memory. Every page holds kPageTokens tokens of the K and V of all its layers.
 struct KvShape {
   int layers = 0;
   int kv_heads = 0;
   int head_dim = 0;
+  // [layers] of memory whose layers differ: a backend with any_layers() alone has such. Empty: all
+  // are as above.
+  std::vector<KvHeads> by_layer{};
+
+  KvHeads Of(int layer) const {
+    return by_layer.empty() ? KvHeads{kv_heads, head_dim} : by_layer[static_cast<size_t>(layer)];
+  }
 };
 
 struct AttentionShape {
@@ -105,6 +112,9 @@ struct AttentionShape {
   int window = 0;      // tokens a row sees back from itself, itself included; 0 = all
   float scale = 0.0f;  // of the scores: 1/sqrt(head_dim), where the model does not say otherwise
   int rope = 0;        // index in SetRopes of the table that rotates queries and keys, or kNoRope
+  // The layer has keys and values of its own. Otherwise its rows are queries alone, and they attend
+  // to what another layer stored.
+  bool stores = true;
   // [heads] Attention sinks: scores that take part in the softmax and have no value. One more term
   // in the merge, after all others. Null: none.
   const Vector* sinks = nullptr;
@@ -114,6 +124,7 @@ struct AttentionShape {
 struct QkNormWeights {
   const Vector* query = nullptr;  // [head_dim], or [heads * head_dim] when `whole`
   const Vector* key = nullptr;    // [head_dim], or [kv_heads * head_dim] when `whole`
+  const Vector* value = nullptr;  // [head_dim] of V; where any_layers()
   bool whole = false;             // one norm over all heads' values instead of one per head
   float eps = 0.0f;
 };
@@ -174,6 +185,9 @@ class Kernels {
   // Which items of several groups pay off; kernels accept any plan.
   virtual GroupJoining JoiningFor(const AttentionShape& /*shape*/) const { return {}; }
   virtual const KernelOptions& options() const = 0;
+  // Whether it has layers of all kinds: KvShape::by_layer, AttentionShape without `stores`, and the
+  // operations that say so.
+  virtual bool any_layers() const { return false; }
   // Whether operations return before they are done, so that the host can prepare the next step.
   virtual bool asynchronous() const { return false; }
   // The highest rates this machine reaches, measured now (some tens of milliseconds): large matrix
@@ -249,6 +263,8 @@ class Kernels {
   // tensor.                                                             x, out [rows, columns]
   virtual void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
                          Tensor& out) = 0;
+  // The same for each group of columns by itself, as many as `weight` has. Where any_layers().
+  virtual void RmsNormGroups(const Tensor& x, const Vector& weight, float eps, Tensor& out);
   // x[r] = 0.
   virtual void Clear(Tensor& x) = 0;
   // x[r] += delta[r].
@@ -280,7 +296,7 @@ class Kernels {
   // Norms (optional) and rotates Q and K, then stores K and V in the rows' slots.
   // qkv [rows, (heads + 2 kv_heads) * head_dim]: all query heads, all key heads, all value heads.
   // Afterwards only Attend may read it: it is rotated in place, or unchanged where the backend
-  // keeps rotated queries elsewhere.
+  // keeps rotated queries elsewhere. `layer` counts the layers of `kv`.
   virtual void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
                               const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) = 0;
   // out[r] = attention of row r over what the plan shows it. out [rows, heads * head_dim]
@@ -289,6 +305,10 @@ class Kernels {
                       const Tensor& qkv, const KvMemory& kv, Tensor& out) = 0;
   // out[r][i] = gate(x[r][i]) * x[r][n + i].                            x [rows, 2n], out [rows, n]
   virtual void Glu(Gate gate, const Tensor& x, Tensor& out) = 0;
+  // out[r][i] = gate(gates[r][i]) * values[r][first + i]. Where any_layers().
+  //                                       gates, out [rows, n], values [rows, at least first + n]
+  virtual void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
+                           Tensor& out);
   // x[r][i] = f(x[r][i]).
   virtual void Activate(Activation f, Tensor& x) = 0;
   // out[i] = x[batch.logit_rows[i]].

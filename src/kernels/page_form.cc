@@ -97,6 +97,7 @@ double Part(double error, double squares) { return squares > 0.0 ? std::sqrt(err
 }  // namespace
 
 PageForm FormOf(const KvShape& shape, KvType type) {
+  BANYAN_CHECK(shape.by_layer.empty());
   PageForm form;
   form.shape = shape;
   form.type = type;
@@ -106,6 +107,11 @@ PageForm FormOf(const KvShape& shape, KvType type) {
   const std::int64_t scales = type == KvType::kQ8 ? 2 * kPageTokens * 4 : 0;
   form.head_bytes = (form.scale_offset() + scales + 63) / 64 * 64;
   return form;
+}
+
+PageForm FormOfLayer(const KvShape& shape, int layer, KvType type) {
+  const KvHeads heads = shape.Of(layer);
+  return FormOf({1, heads.heads, heads.dim}, type);
 }
 
 void ClearTokensFrom(const PageForm& form, int pages, int token, std::span<std::byte> bytes) {

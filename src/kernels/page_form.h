@@ -36,7 +36,10 @@ struct PageForm {
   }
 };
 
+// REQUIRES: layers that are alike.
 PageForm FormOf(const KvShape& shape, KvType type);
+// The form of one layer, as if there were no others.
+PageForm FormOfLayer(const KvShape& shape, int layer, KvType type);
 
 // Zeroes the last page's tokens from `token` on, which hold no valid data.
 // `bytes` are [layers, pages, kv_heads, head_bytes].

@@ -14,6 +14,8 @@ struct Tensor {
 
   // The first `n` rows, same memory.
   Tensor Prefix(std::int64_t n) const { return Tensor{memory, n, columns}; }
+  // A tensor of fewer columns in the same memory. REQUIRES: as many rows and columns, at most.
+  Tensor Narrow(std::int64_t n, std::int64_t few) const { return Tensor{memory, n, few}; }
 };
 
 // Weights of a product, [rows, columns] as in y = W x, in the backend's own layout.

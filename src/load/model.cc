@@ -59,6 +59,16 @@ std::int64_t ValuesIn(const HostTensor& bytes) {
   return bytes.name.ends_with("_blocks") ? 2 * static_cast<std::int64_t>(bytes.bytes.size()) : 0;
 }
 
+// Keys and values of one token in all layers.
+std::int64_t KvValuesOfToken(const ModelConfig& config) {
+  const KvShape shape = KvShapeOf(config);
+  std::int64_t values = 0;
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    values += std::int64_t{2} * shape.Of(layer).heads * shape.Of(layer).dim;
+  }
+  return values;
+}
+
 // Approximate memory of the weights on each device, from the headers of the files alone, without
 // activations (packed_matrix.h, weight_forms.h).
 std::vector<MemoryNeed> MemoryNeeds(const ModelConfig& config, const TensorStore& tensors) {
@@ -78,7 +88,7 @@ std::vector<MemoryNeed> MemoryNeeds(const ModelConfig& config, const TensorStore
     packed += count * PackedBytes(tensor.dtype);
     values += count;
   }
-  const std::int64_t kv = std::int64_t{2} * config.layers * config.kv_heads * config.head_dim;
+  const std::int64_t kv = KvValuesOfToken(config);
   const auto bytes = [](double count) { return static_cast<std::int64_t>(count); };
   return {{"cpu, mixed", bytes(packed), 2 * kv},
           {"cpu or cuda, f32", bytes(4 * values), 4 * kv},
@@ -167,11 +177,10 @@ std::deque<Adapter> OpenApart(const std::vector<LoadOptions::NamedAdapter>& name
 
 std::string DescribeRope(const RopeConfig& rope, const std::vector<LayerAttention>& layers,
                          int index) {
-  static const std::map<RopeKind, const char*> names = {{RopeKind::kPlain, "plain"},
-                                                        {RopeKind::kLinear, "linear"},
-                                                        {RopeKind::kLlama3, "llama3"},
-                                                        {RopeKind::kYarn, "yarn"},
-                                                        {RopeKind::kLongRope, "longrope"}};
+  static const std::map<RopeKind, const char*> names = {
+      {RopeKind::kPlain, "plain"},       {RopeKind::kLinear, "linear"},
+      {RopeKind::kLlama3, "llama3"},     {RopeKind::kYarn, "yarn"},
+      {RopeKind::kLongRope, "longrope"}, {RopeKind::kProportional, "proportional"}};
   const auto with = std::count_if(layers.begin(), layers.end(),
                                   [&](const LayerAttention& layer) { return layer.rope == index; });
   std::string text = fmt::format("{}, theta {:g}, {} values of a head", names.at(rope.kind),
@@ -219,8 +228,7 @@ ModelSummary DescribeModel(const std::string& name) {
   summary.context_length = config.context_length;
   summary.rope = DescribeRopes(config);
   summary.windows = DescribeWindows(config.attention);
-  summary.kv_bytes_per_token_f16 =
-      std::int64_t{2} * 2 * config.layers * config.kv_heads * config.head_dim;
+  summary.kv_bytes_per_token_f16 = 2 * KvValuesOfToken(config);
   summary.memory = MemoryNeeds(config, model.tensors());
   std::map<std::string, std::pair<std::int64_t, int>> types;  // name → bytes, tensors
   for (const std::string& tensor_name : model.tensors().Names()) {
@@ -258,6 +266,13 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   auto parts = std::make_unique<Parts>();
   parts->kernels = MakeKernels(options.device, kernel_options);
   OpenedModel model = Open(options.model);
+  if (const std::string unusual = UnusualLayers(model.config);
+      !unusual.empty() && !parts->kernels->any_layers()) {
+    Throw(ErrorKind::kUnsupported,
+          "{}: {} has {}, which device {} does not compute yet; --device "
+          "cpu does",
+          options.model, model.config.family, unusual, options.device);
+  }
   if (options.yarn_factor > 1.0) {
     const int original = model.config.context_length;
     // Layers with a window and a rope of their own see no further than before.

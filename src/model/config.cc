@@ -30,8 +30,40 @@ void CheckFactors(const std::vector<double>& factors, int rotary_dim, const char
   for (const double factor : factors) CheckPositive(factor, what, where);
 }
 
-void ValidateRope(const ModelConfig& config, const RopeConfig& rope, const std::string& where) {
-  CheckRange(rope.rotary_dim, 2, config.head_dim, "the rotary dimension", where);
+// The smallest head that a rotary table turns.
+int HeadDimOfRope(const ModelConfig& config, int rope) {
+  int dim = 0;
+  for (int layer = 0; layer < config.layers; ++layer) {
+    if (config.Attention(layer).rope != rope) continue;
+    const int head = config.KeysOf(layer).dim;
+    dim = dim == 0 ? head : std::min(dim, head);
+  }
+  return dim == 0 ? config.head_dim : dim;
+}
+
+void ValidateLayer(const ModelConfig& config, int layer, const std::string& where) {
+  const LayerAttention& attention = config.Attention(layer);
+  CheckRange(attention.window, 0, std::numeric_limits<int>::max(), "a sliding window", where);
+  CheckRange(attention.rope, kNoRope, static_cast<int>(config.ropes.size()) - 1,
+             "the rotary table of a layer", where);
+  const KvHeads keys = config.KeysOf(layer);
+  CheckRange(keys.heads, 1, config.heads, "the number of KV heads of a layer", where);
+  CheckRange(keys.dim, 2, kMaxWidth / config.heads, "the head dimension of a layer", where);
+  CheckRange(config.FfnSize(layer), 1, kMaxWidth, "the feed-forward size of a layer", where);
+  if (config.heads % keys.heads != 0) {
+    Throw(ErrorKind::kFormat, "{}: {} KV heads of layer {} do not divide {} heads", where,
+          keys.heads, layer, config.heads);
+  }
+  if (config.HasKeys(layer)) return;
+  CheckRange(attention.keys_of, 0, layer - 1, "the layer whose keys another one reads", where);
+  if (!config.HasKeys(attention.keys_of) || !(config.KeysOf(attention.keys_of) == keys)) {
+    Throw(ErrorKind::kFormat, "{}: layer {} cannot read the keys of layer {}: its heads differ",
+          where, layer, attention.keys_of);
+  }
+}
+
+void ValidateRope(const RopeConfig& rope, int head_dim, const std::string& where) {
+  CheckRange(rope.rotary_dim, 2, head_dim, "the rotary dimension", where);
   if (rope.rotary_dim % 2 != 0) {
     Throw(ErrorKind::kFormat, "{}: the rotary dimension is {}, expected an even number", where,
           rope.rotary_dim);
@@ -44,7 +76,10 @@ void ValidateRope(const ModelConfig& config, const RopeConfig& rope, const std::
   }
   if (rope.kind == RopeKind::kPlain) return;
   CheckPositive(rope.factor, "the rope scaling factor", where);
-  if (rope.kind == RopeKind::kLinear) return;
+  if (rope.kind == RopeKind::kProportional) {
+    CheckRange(rope.rotated_pairs, 0, rope.rotary_dim / 2, "the rotated part of a head", where);
+  }
+  if (rope.kind == RopeKind::kLinear || rope.kind == RopeKind::kProportional) return;
   CheckRange(rope.original_context, 2, kMaxContext, "the original context", where);
   if (rope.attention_factor) CheckPositive(*rope.attention_factor, "attention_factor", where);
   if (rope.kind == RopeKind::kLongRope) {
@@ -111,13 +146,52 @@ void ValidateConfig(const ModelConfig& config, const std::string& where) {
           config.attention.size(), config.layers);
   }
   CheckRange(static_cast<int>(config.ropes.size()), 1, 2, "the number of rotary tables", where);
-  for (const LayerAttention& layer : config.attention) {
-    CheckRange(layer.window, 0, std::numeric_limits<int>::max(), "a sliding window", where);
-    CheckRange(layer.rope, kNoRope, static_cast<int>(config.ropes.size()) - 1,
-               "the rotary table of a layer", where);
+  for (int layer = 0; layer < config.layers; ++layer) ValidateLayer(config, layer, where);
+  for (size_t i = 0; i < config.ropes.size(); ++i) {
+    ValidateRope(config.ropes[i], HeadDimOfRope(config, static_cast<int>(i)), where);
   }
-  for (const RopeConfig& rope : config.ropes) ValidateRope(config, rope, where);
+  CheckRange(config.layer_input_size, 0, kMaxWidth / config.layers, "the size of layers' inputs",
+             where);
+  if (config.layer_input_size > 0) {
+    CheckRange(config.layer_input_vocab, config.vocab_size, kMaxWidth,
+               "the vocabulary of layers' inputs", where);
+  }
   ValidateExperts(config, where);
+}
+
+KvShape KvShapeOf(const ModelConfig& config) {
+  KvShape shape{0, config.kv_heads, config.head_dim, {}};
+  for (int layer = 0; layer < config.layers; ++layer) {
+    if (config.HasKeys(layer)) shape.by_layer.push_back(config.KeysOf(layer));
+  }
+  shape.layers = static_cast<int>(shape.by_layer.size());
+  const KvHeads usual = {config.kv_heads, config.head_dim};
+  if (std::ranges::all_of(shape.by_layer, [&](const KvHeads& heads) { return heads == usual; })) {
+    shape.by_layer.clear();
+  }
+  return shape;
+}
+
+int KvLayerOf(const ModelConfig& config, int layer) {
+  const int owner = config.HasKeys(layer) ? layer : config.Attention(layer).keys_of;
+  int before = 0;
+  for (int other = 0; other < owner; ++other) before += config.HasKeys(other) ? 1 : 0;
+  return before;
+}
+
+std::string UnusualLayers(const ModelConfig& config) {
+  const auto any = [&](const auto& unusual) {
+    return std::ranges::any_of(config.attention, unusual);
+  };
+  if (any([](const LayerAttention& layer) { return layer.keys_of >= 0; })) {
+    return "layers that read the keys of others";
+  }
+  if (!KvShapeOf(config).by_layer.empty()) return "layers whose heads differ";
+  if (config.layer_input_size > 0) return "inputs of their own for layers";
+  if (config.value_norm || config.layer_scales || config.experts.beside_block) {
+    return "norms of values, or scales of layers";
+  }
+  return "";
 }
 
 }  // namespace banyan

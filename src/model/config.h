@@ -27,13 +27,14 @@ enum class QkNorm {
   kWhole,    // RMS norm over all heads' values together: OLMo-2 and OLMo-3
 };
 
-enum class RopeKind { kPlain, kLinear, kLlama3, kYarn, kLongRope };
+enum class RopeKind { kPlain, kLinear, kLlama3, kYarn, kLongRope, kProportional };
 
 struct RopeConfig {
   RopeKind kind = RopeKind::kPlain;
   double theta = 10000.0;
   int rotary_dim = 0;                         // leading values of a head that are rotated; even
-  double factor = 1.0;                        // linear, Llama-3, YaRN
+  int rotated_pairs = 0;                      // proportional: of the head's, the first ones
+  double factor = 1.0;                        // linear, Llama-3, YaRN, proportional
   double low_freq_factor = 1.0;               // Llama-3
   double high_freq_factor = 4.0;              // Llama-3
   int original_context = 0;                   // Llama-3, YaRN, LongRoPE; tokens
@@ -54,6 +55,9 @@ struct RopeConfig {
 struct LayerAttention {
   int window = 0;  // the query at position p sees the keys at p - window + 1 … p; 0: all up to p
   int rope = 0;    // of ModelConfig::ropes; kNoRope: queries and keys are not rotated
+  int kv_heads = 0, head_dim = 0;  // where they are not ModelConfig's; 0: they are
+  int keys_of = -1;                // the earlier layer whose keys and values it reads; -1: its own
+  bool keys_are_values = false;    // as they are before norm and rotation: no product of their own
   bool operator==(const LayerAttention&) const = default;
 };
 
@@ -66,6 +70,9 @@ struct ExpertsConfig {
   // Stacked tensors of safetensors are [experts, columns, rows], with alternating rows of gate and
   // up.
   bool in_pairs = false;
+  // The block of ffn_size stands beside the experts, each with norms of its own, and the router has
+  // a norm and scales of shares: Gemma 4.
+  bool beside_block = false;
   std::vector<bool> layers;  // [layers] which ones; the others have a block of ffn_size
 };
 
@@ -88,7 +95,13 @@ struct ModelConfig {
   int kv_heads = 0;  // divides heads
   int head_dim = 0;
   int ffn_size = 0;
-  int context_length = 0;  // tokens
+  std::vector<int> ffn_sizes{};  // [layers], or empty: ffn_size in all
+  int context_length = 0;        // tokens
+  // Values that every layer gets of the token itself beside the residual stream; 0: none.
+  int layer_input_size = 0;
+  int layer_input_vocab = 0;  // rows of their embedding
+  bool value_norm = false;    // RMS norm of each head's values, without weights
+  bool layer_scales = false;  // every layer's result is multiplied by a number of its own
   float rms_eps = 1e-5f;
   NormPlacement norm_placement = NormPlacement::kBefore;
   QkNorm qk_norm = QkNorm::kNone;
@@ -118,7 +131,24 @@ struct ModelConfig {
   bool HasExperts(int layer) const {
     return experts.count > 0 && experts.layers[static_cast<size_t>(layer)];
   }
+  bool HasBlock(int layer) const { return !HasExperts(layer) || experts.beside_block; }
+  int FfnSize(int layer) const {
+    return ffn_sizes.empty() ? ffn_size : ffn_sizes[static_cast<size_t>(layer)];
+  }
+  const LayerAttention& Attention(int layer) const { return attention[static_cast<size_t>(layer)]; }
+  bool HasKeys(int layer) const { return Attention(layer).keys_of < 0; }
+  KvHeads KeysOf(int layer) const {
+    const LayerAttention& own = Attention(layer);
+    return {own.kv_heads > 0 ? own.kv_heads : kv_heads, own.head_dim > 0 ? own.head_dim : head_dim};
+  }
 };
+
+// Of the layers that have keys of their own.
+KvShape KvShapeOf(const ModelConfig& config);
+// Where in the KV memory the keys lie that a layer reads.
+int KvLayerOf(const ModelConfig& config, int layer);
+// What of the model only backends with Kernels::any_layers() compute, in words; empty: nothing.
+std::string UnusualLayers(const ModelConfig& config);
 
 // `text` is the content of config.json, `generation` that of generation_config.json (may be empty);
 // `where` names the directory in errors. Throws kFormat on a bad or missing value,

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "model/config.h"
+#include "model/config_gemma4.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
 #include "model/json_fields.h"
@@ -114,7 +115,9 @@ void CheckHybrid(const JsonFields& fields, int layers) {
 
 void RefuseWhatWeDoNotHave(const JsonFields& fields, const Family& family) {
   CheckActivation(fields, family);
-  if (fields.FindBool("use_bidirectional_attention").value_or(false)) {
+  const Json* both_ways = fields.Find("use_bidirectional_attention");
+  // "vision": tokens of images alone, of which there are none here.
+  if (both_ways != nullptr && *both_ways != false && *both_ways != "vision") {
     Throw(ErrorKind::kUnsupported,
           "{}: use_bidirectional_attention: keys after a token are not supported", fields.where());
   }
@@ -251,6 +254,7 @@ SlidingLayers ReadSliding(const JsonFields& fields, const Family& family,
             fields.where(), layer);
     }
   }
+  if (family.gemma4) slides.back() = false;
   return {slides, window};
 }
 
@@ -259,7 +263,7 @@ SlidingLayers ReadSliding(const JsonFields& fields, const Family& family,
 void ReadLayers(const JsonFields& fields, const Family& family, ModelConfig& config) {
   const std::vector<bool> rotated = ReadRotated(fields, family, config.layers);
   const auto [slides, window] = ReadSliding(fields, family, rotated);
-  const RopesByKind ropes = ReadRopes(fields, family, config);
+  const RopesByKind ropes = ReadRopes(fields, family, config, FullHeadDim(fields, family, config));
   config.ropes.assign(1, ropes.full);
   if (ropes.differ) config.ropes.push_back(ropes.sliding);
   for (size_t layer = 0; layer < rotated.size(); ++layer) {
@@ -387,6 +391,7 @@ ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& ge
   config.attention_sinks = family.attention_sinks;
   ReadExperts(fields, family, config);
   ReadScales(fields, family, config);
+  if (family.gemma4) ReadGemma4(fields, family, config);
   ReadSpecialTokens({generation_fields, fields, whole}, family, config);
   ValidateConfig(config, fields.where());
   return config;

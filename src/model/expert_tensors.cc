@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tensor/quantization.h"
 
 namespace banyan {
 namespace {
@@ -96,6 +97,12 @@ LayerExperts::LayerExperts(const ModelConfig& config, const TensorStore& store, 
       count_(config.experts.count),
       hidden_(config.hidden_size),
       inner_(config.experts.inner_size) {
+  const bool beside_block = config.experts.beside_block;
+  experts_ = beside_block ? "experts." : "mlp.experts.";
+  if (beside_block && !gguf_) {
+    router_ = "router.proj";
+    return;
+  }
   router_ = gguf_ ? "ffn_gate_inp" : Has("mlp.router.weight") ? "mlp.router" : "mlp.gate";
 }
 
@@ -144,7 +151,7 @@ StackedTensors LayerExperts::GateUp(std::int64_t expert) const {
     }
     return stacked;
   }
-  const std::string all = "mlp.experts.gate_up_proj";
+  const std::string all = experts_ + "gate_up_proj";
   if (config_.experts.in_pairs) {
     add(Has(all + "_blocks") ? FromBlocks(all, expert, 2 * inner_, hidden_)
                              : TransposedExpertOf(Get(all, {count_, hidden_, 2 * inner_}), expert));
@@ -156,7 +163,7 @@ StackedTensors LayerExperts::GateUp(std::int64_t expert) const {
     return stacked;
   }
   for (const char* name : {"gate_proj", "up_proj"}) {
-    add({Get(fmt::format("mlp.experts.{}.{}.weight", expert, name), {inner_, hidden_}), {}});
+    add({Get(fmt::format("{}{}.{}.weight", experts_, expert, name), {inner_, hidden_}), {}});
   }
   return stacked;
 }
@@ -164,7 +171,7 @@ StackedTensors LayerExperts::GateUp(std::int64_t expert) const {
 StackedTensors LayerExperts::Down(std::int64_t expert) const {
   StackedTensors stacked;
   const auto add = [&](ExpertTensor part) { stacked.parts.push_back(std::move(part)); };
-  const std::string all = "mlp.experts.down_proj";
+  const std::string all = experts_ + "down_proj";
   if (gguf_) {
     add(ExpertOf(Get("ffn_down_exps.weight", {count_, hidden_, inner_}), expert));
   } else if (config_.experts.in_pairs) {
@@ -173,7 +180,7 @@ StackedTensors LayerExperts::Down(std::int64_t expert) const {
   } else if (Has(all)) {
     add(ExpertOf(Get(all, {count_, hidden_, inner_}), expert));
   } else {
-    add({Get(fmt::format("mlp.experts.{}.down_proj.weight", expert), {hidden_, inner_}), {}});
+    add({Get(fmt::format("{}{}.down_proj.weight", experts_, expert), {hidden_, inner_}), {}});
   }
   return stacked;
 }
@@ -197,6 +204,14 @@ StackedTensors LayerExperts::DownBias(std::int64_t expert) const {
   stacked.parts.push_back(ExpertOf(
       Get(gguf_ ? "ffn_down_exps.bias" : "mlp.experts.down_proj_bias", {count_, hidden_}), expert));
   return stacked;
+}
+
+std::vector<float> LayerExperts::ShareScales() const {
+  const HostTensor& tensor =
+      Get(gguf_ ? "ffn_down_exps.scale" : "router.per_expert_scale", {count_});
+  std::vector<float> scales(static_cast<size_t>(count_));
+  Dequantize(tensor.dtype, tensor.bytes, scales);
+  return scales;
 }
 
 }  // namespace banyan

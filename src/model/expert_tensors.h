@@ -55,6 +55,7 @@ class LayerExperts {
   StackedTensors Down(std::int64_t expert) const;        // [hidden, inner]
   StackedTensors GateUpBias(std::int64_t expert) const;  // [2 inner]
   StackedTensors DownBias(std::int64_t expert) const;    // [hidden]
+  std::vector<float> ShareScales() const;                // [experts], of experts beside a block
 
  private:
   using Shape = std::vector<std::int64_t>;
@@ -71,6 +72,7 @@ class LayerExperts {
   std::string prefix_;
   bool gguf_;
   std::string router_;
+  std::string experts_;  // what names of all experts' tensors begin with
   std::int64_t count_, hidden_, inner_;
 };
 

@@ -7,8 +7,13 @@
 namespace banyan {
 namespace {
 
+constexpr std::string_view kGemma4Rope =
+    R"({"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,
+                           "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}})";
+
 // The defaults are those of the Transformers configuration classes.
-constexpr std::array<Family, 14> kFamilies = {{
+constexpr std::array<Family, 16> kFamilies = {{
     {.name = "llama",
      .gguf_architecture = "llama",
      .description = "Llama 1 to 3.2, CodeLlama, Yi, SmolLM2, TinyLlama",
@@ -101,6 +106,57 @@ constexpr std::array<Family, 14> kFamilies = {{
      .default_head_dim = 256,
      .default_window = 4096,
      .default_context = 131072,
+     .default_bos = 2,
+     .default_eos = 1},
+    {.name = "gemma4_text",
+     .description = "Gemma 4",
+     .part_of = "gemma4",
+     .norm_placement = NormPlacement::kAround,
+     .qk_norm = QkNorm::kPerHead,
+     .gemma4 = true,
+     .default_layer_input = 256,
+     .gate = Gate::kGeluTanh,
+     .attention_bias = BiasRule::kConfigured,
+     .tied_embeddings = true,
+     .window = WindowRule::kAllButEvery,
+     .full_every = 6,
+     .windows_scale_rope = false,
+     .default_rope = kGemma4Rope,
+     .default_theta = 1e6,
+     .default_window_theta = 1e4,
+     .embedding_sqrt_width = true,
+     .logit_cap_configurable = true,
+     .default_vocab = 262144,
+     .default_heads = 8,
+     .default_kv_heads = 4,
+     .default_head_dim = 256,
+     .default_window = 512,
+     .default_context = 131072,
+     .default_bos = 2,
+     .default_eos = 1},
+    {.name = "gemma4_unified_text",
+     .description = "Gemma 4 12B",
+     .part_of = "gemma4_unified",
+     .norm_placement = NormPlacement::kAround,
+     .qk_norm = QkNorm::kPerHead,
+     .gemma4 = true,
+     .gate = Gate::kGeluTanh,
+     .attention_bias = BiasRule::kConfigured,
+     .tied_embeddings = true,
+     .window = WindowRule::kAllButEvery,
+     .full_every = 6,
+     .windows_scale_rope = false,
+     .default_rope = kGemma4Rope,
+     .default_theta = 1e6,
+     .default_window_theta = 1e4,
+     .embedding_sqrt_width = true,
+     .logit_cap_configurable = true,
+     .default_vocab = 262144,
+     .default_heads = 8,
+     .default_kv_heads = 4,
+     .default_head_dim = 256,
+     .default_window = 1024,
+     .default_context = 262144,
      .default_bos = 2,
      .default_eos = 1},
     {.name = "smollm3",
@@ -216,6 +272,7 @@ ModelConfig StartOf(const Family& family) {
   config.norm_placement = family.norm_placement;
   config.qk_norm = family.qk_norm;
   config.gate = family.gate;
+  config.value_norm = config.layer_scales = family.gemma4;
   return config;
 }
 

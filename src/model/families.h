@@ -48,15 +48,17 @@ struct ExpertFamily {
 
 // Defaults hold when the key is absent from config.json.
 struct Family {
-  std::string_view name;               // the config.json `model_type`, and ModelConfig::family
-  std::string_view gguf_architecture;  // `general.architecture`
-  std::string_view description;        // for messages: which models these are
+  std::string_view name;                 // the config.json `model_type`, and ModelConfig::family
+  std::string_view gguf_architecture{};  // `general.architecture`; empty: no such files are read
+  std::string_view description;          // for messages: which models these are
   // The `model_type` of files that hold other networks too (images): the family's configuration is
   // their `text_config`. Empty: none.
   std::string_view part_of{};
   NormPlacement norm_placement = NormPlacement::kBefore;
   QkNorm qk_norm = QkNorm::kNone;
   bool norms_minus_one = false;  // see ModelConfig; never in GGUF
+  bool gemma4 = false;           // config_gemma4.h; norms of values, scales of layers
+  int default_layer_input = 0;   // `hidden_size_per_layer_input` of gemma4
   Gate gate = Gate::kSilu;
   BiasRule attention_bias = BiasRule::kNever;
   bool default_attention_bias = false;  // kConfigured

@@ -7,6 +7,7 @@
 #include <features.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "base/error.h"
@@ -16,8 +17,11 @@ namespace banyan {
 
 AttentionShape ShapeOfLayer(const ModelConfig& config, int layer) {
   const LayerAttention& attention = config.attention[static_cast<size_t>(layer)];
-  return {config.heads,     config.kv_heads,        config.head_dim,
-          attention.window, config.attention_scale, attention.rope};
+  const KvHeads keys = config.KeysOf(layer);
+  AttentionShape shape{config.heads,           keys.heads,    keys.dim, attention.window,
+                       config.attention_scale, attention.rope};
+  shape.stores = config.HasKeys(layer);
+  return shape;
 }
 
 std::int64_t ExpertStretch(const Kernels& kernels) {
@@ -48,8 +52,16 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
     ropes.push_back(MakeRopeTable(rope, config.context_length));
   }
   kernels.SetRopes(ropes);
-  const std::int64_t dim = config.head_dim;
-  const std::int64_t rows = max_rows, hidden = config.hidden_size, ffn = config.ffn_size;
+  std::int64_t attended = 0, qkv = 0, ffn = 0;  // of the widest layer
+  for (int layer = 0; layer < config.layers; ++layer) {
+    const KvHeads keys = config.KeysOf(layer);
+    attended = std::max(attended, std::int64_t{config.heads} * keys.dim);
+    qkv = std::max(qkv, std::int64_t{config.heads + 2 * keys.heads} * keys.dim);
+    ffn = std::max(ffn, std::int64_t{config.FfnSize(layer)});
+    kv_layers_.push_back(KvLayerOf(config, layer));
+    if (config.HasKeys(layer)) last_with_keys_ = layer;
+  }
+  const std::int64_t rows = max_rows, hidden = config.hidden_size;
   x_ = kernels.NewTensor(rows, hidden);
   chosen_ = kernels.NewTensor(max_logit_rows, hidden);
   // What a block reads is not needed when it adds to x.
@@ -59,12 +71,11 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   delta_ = sides[1][0];
   // What lies within a block is not needed in the next one, nor with the logits.
   const std::vector<TensorGroup> within = {
-      {{rows, (config.heads + 2 * config.kv_heads) * dim},
-       {rows, config.heads * dim},
-       {max_logit_rows, config.heads * dim}},
+      {{rows, qkv}, {rows, attended}, {max_logit_rows, attended}},
       {{rows, 2 * ffn}, {rows, ffn}},
       {{max_logit_rows, config.vocab_size}},
       ExpertTensorsFor(config, rows, ExpertStretch(kernels)),
+      {{rows, config.layer_input_size}},
   };
   const auto blocks = kernels.NewTensorGroups(within);
   qkv_ = blocks[0][0];
@@ -76,6 +87,13 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   if (config.experts.count > 0) {
     scores_ = blocks[3][0];
     expert_scratch_ = {blocks[3][1], blocks[3][2], blocks[3][3], blocks[3][4]};
+  }
+  if (config.layer_input_size > 0) {
+    const std::int64_t inputs = std::int64_t{config.layers} * config.layer_input_size;
+    input_gates_ = blocks[4][0];
+    layer_inputs_ = kernels.NewTensor(rows, inputs);
+    projected_ = kernels.NewTensor(rows, inputs);
+    chosen_inputs_ = kernels.NewTensor(max_logit_rows, inputs);
   }
   if (weights.ranks > 0) ranks_ = kernels.NewTensor(max_rows, weights.ranks);
 }
@@ -98,24 +116,32 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
   return logits_.Prefix(step.logit_rows);
 }
 
-// Every row's keys and values of the last layer are stored; what comes after them there is computed
-// for the rows whose logits are wanted, and not at all where there are none.
+// Every row's keys and values are stored, in the last layer too; what comes after them there is
+// computed for the rows whose logits are wanted, and not at all where there are none.
 void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, const ForwardOptions& options) {
   Tensor x = x_.Prefix(step.rows);
   kernels_.Embed(step, *weights_.embedding, x);
   if (config_.embedding_scale != 1.0f) kernels_.Scale(config_.embedding_scale, x);
+  if (config_.layer_input_size > 0) ComputeLayerInputs(step, x);
+  Tensor inputs = layer_inputs_.Prefix(step.rows);
   for (int layer = 0; layer < config_.layers; ++layer) {
     const bool last = layer + 1 == config_.layers;
     const Tensor qkv = ProjectAndStore(layer, step, kv, x);
-    if (last && step.logit_rows == 0) return;
+    if (layer == last_with_keys_ && step.logit_rows == 0) return;
     Tensor attended = Attend(layer, step, kv, options.skip_attention, qkv);
     const LowRankRows adapted{step, last ? StepRows::kLogits : StepRows::kAll};
     if (last) {
       x = LogitRows(step, x, chosen_);
-      attended = LogitRows(step, attended, chosen_attended_);
+      attended = LogitRows(step, attended,
+                           chosen_attended_.Narrow(chosen_attended_.rows, attended.columns));
+      if (config_.layer_input_size > 0) inputs = LogitRows(step, inputs, chosen_inputs_);
     }
     AddAttended(layer, adapted, attended, x);
     FeedForward(layer, adapted, x);
+    if (config_.layer_input_size > 0) AddLayerInput(layer, inputs, adapted, x);
+    if (config_.layer_scales) {
+      kernels_.Scale(weights_.layers[static_cast<size_t>(layer)].scale, x);
+    }
   }
   Tensor normed = normed_.Prefix(step.logit_rows);
   kernels_.RmsNorm(x, *weights_.final_norm, config_.rms_eps, normed);
@@ -163,25 +189,28 @@ Tensor ForwardPass::LogitRows(const StepInputs& step, const Tensor& rows, const 
 Tensor ForwardPass::ProjectAndStore(int layer, const StepInputs& step, KvMemory& kv,
                                     const Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  const QkNormWeights qk_norm{w.query_norm.get(), w.key_norm.get(),
+  const QkNormWeights qk_norm{w.query_norm.get(), w.key_norm.get(), w.value_norm.get(),
                               config_.qk_norm == QkNorm::kWhole, config_.rms_eps};
   Tensor normed = normed_.Prefix(x.rows);
-  Tensor qkv = qkv_.Prefix(x.rows);
+  Tensor qkv = qkv_.Narrow(x.rows, w.qkv->rows);
   if (w.attention_norm) kernels_.RmsNorm(x, *w.attention_norm, config_.rms_eps, normed);
   const Tensor& input = w.attention_norm ? normed : x;
   kernels_.MatMul(input, *w.qkv, w.qkv_bias.get(), qkv);
   AddMore(w.qkv_more, {step}, input, qkv);
-  kernels_.RotateAndStore(step, layer, ShapeOf(layer), qk_norm, qkv, kv);
+  const int kv_layer = kv_layers_[static_cast<size_t>(layer)];
+  kernels_.RotateAndStore(step, kv_layer, ShapeOf(layer), qk_norm, qkv, kv);
   return qkv;
 }
 
 Tensor ForwardPass::Attend(int layer, const StepInputs& step, const KvMemory& kv, bool skip,
                            const Tensor& qkv) {
-  Tensor attended = attended_.Prefix(qkv.rows);
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  Tensor attended = attended_.Narrow(qkv.rows, w.output->columns);
   if (skip) {
     kernels_.Clear(attended);
   } else {
-    kernels_.Attend(step, layer, ShapeOf(layer), qkv, kv, attended);
+    const int kv_layer = kv_layers_[static_cast<size_t>(layer)];
+    kernels_.Attend(step, kv_layer, ShapeOf(layer), qkv, kv, attended);
   }
   return attended;
 }
@@ -219,22 +248,30 @@ void ForwardPass::AddAttended(int layer, const LowRankRows& adapted, const Tenso
                 attended, x);
 }
 
-// x += W_down (gate(W_gate x) * W_up x), norms as above.
-void ForwardPass::FeedForward(int layer, const LowRankRows& adapted, Tensor& x) {
+Tensor ForwardPass::InnerOf(int layer, const LowRankRows& adapted, const Tensor& input) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  Tensor normed = normed_.Prefix(x.rows);
-  Tensor gate_up = gate_up_.Prefix(x.rows);
-  Tensor inner = inner_.Prefix(x.rows);
-
-  if (w.ffn_norm) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
-  const Tensor& input = w.ffn_norm ? normed : x;
-  if (w.experts != nullptr) return AddExperts(w, input, x);
+  Tensor gate_up = gate_up_.Narrow(input.rows, w.gate_up->rows);
+  Tensor inner = inner_.Narrow(input.rows, w.down->columns);
   const GatedProduct product{*w.gate_up, w.gate_up_bias.get(), config_.gate};
   if (w.gate_up_more == nullptr || !adapted.step.adapted) {
     kernels_.MatMulGlu(input, product, gate_up, inner);
   } else {
     kernels_.AdaptedGlu(input, product, CallOf(w.gate_up_more, adapted, input), gate_up, inner);
   }
+  return inner;
+}
+
+// x += W_down (gate(W_gate x) * W_up x), norms as above.
+void ForwardPass::FeedForward(int layer, const LowRankRows& adapted, Tensor& x) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  Tensor normed = normed_.Prefix(x.rows);
+  if (w.ffn_norm) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
+  const Tensor& input = w.ffn_norm ? normed : x;
+  if (w.experts != nullptr && config_.experts.beside_block) {
+    return AddBoth(layer, adapted, input, x);
+  }
+  if (w.experts != nullptr) return AddExperts(w, input, x);
+  const Tensor inner = InnerOf(layer, adapted, input);
   AddToResidual({*w.down, w.down_bias.get(), w.down_more, w.fed_norm.get()}, adapted, inner, x);
 }
 
@@ -244,6 +281,51 @@ void ForwardPass::AddExperts(const LayerWeights& w, const Tensor& input, Tensor&
   kernels_.MatMul(input, *w.router, w.router_bias.get(), scores);
   kernels_.MixExperts(input, {*w.experts, scores, config_.experts.rule, expert_scratch_}, delta);
   AddDelta(w.fed_norm.get(), delta, x);
+}
+
+void ForwardPass::AddBoth(int layer, const LowRankRows& adapted, const Tensor& input, Tensor& x) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const float eps = config_.rms_eps;
+  Tensor delta = delta_.Prefix(x.rows);
+  {
+    const Tensor inner = InnerOf(layer, adapted, input);
+    kernels_.MatMul(inner, *w.down, w.down_bias.get(), delta);
+    AddMore(w.down_more, adapted, inner, delta);
+    kernels_.RmsNorm(delta, *w.block_fed_norm, eps, delta);
+  }
+  // What the block read is not needed any more, nor is what lies within it.
+  Tensor mixed = normed_.Prefix(x.rows), scores = scores_.Prefix(x.rows);
+  kernels_.RmsNorm(x, *w.router_norm, eps, mixed);
+  kernels_.MatMul(mixed, *w.router, nullptr, scores);
+  kernels_.RmsNorm(x, *w.experts_norm, eps, mixed);
+  const ExpertCall call{*w.experts, scores, config_.experts.rule, expert_scratch_, w.share_scales};
+  kernels_.MixExperts(mixed, call, mixed);
+  kernels_.RmsNorm(mixed, *w.experts_fed_norm, eps, mixed);
+  kernels_.Add(mixed, delta);
+  AddDelta(w.fed_norm.get(), delta, x);
+}
+
+// For all layers at once: (norm(W x / √hidden) + √size embedding) / √2, with a norm for each layer.
+void ForwardPass::ComputeLayerInputs(const StepInputs& step, const Tensor& x) {
+  const LayerInputWeights& w = weights_.inputs;
+  Tensor inputs = layer_inputs_.Prefix(step.rows), projected = projected_.Prefix(step.rows);
+  kernels_.Embed(step, *w.embedding, inputs);
+  kernels_.Scale(std::sqrt(static_cast<float>(config_.layer_input_size)), inputs);
+  kernels_.MatMul(x, *w.projection, nullptr, projected);
+  kernels_.Scale(1.0f / std::sqrt(static_cast<float>(config_.hidden_size)), projected);
+  kernels_.RmsNormGroups(projected, *w.norm, config_.rms_eps, projected);
+  kernels_.Add(projected, inputs);
+  kernels_.Scale(std::sqrt(0.5f), inputs);
+}
+
+void ForwardPass::AddLayerInput(int layer, const Tensor& inputs, const LowRankRows& adapted,
+                                Tensor& x) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const std::int64_t size = config_.layer_input_size;
+  Tensor gates = input_gates_.Prefix(x.rows);
+  kernels_.MatMul(x, *w.input_gate, nullptr, gates);
+  kernels_.GateColumns(config_.gate, gates, inputs, layer * size, gates);
+  AddToResidual({*w.input_projection, nullptr, nullptr, w.input_norm.get()}, adapted, gates, x);
 }
 
 std::string ArithmeticPlatform() {

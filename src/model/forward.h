@@ -62,7 +62,15 @@ class ForwardPass {
   void AddAttended(int layer, const LowRankRows& adapted, const Tensor& attended, Tensor& x);
   AttentionShape ShapeOf(int layer) const;
   void FeedForward(int layer, const LowRankRows& adapted, Tensor& x);
+  // inner = gate(W_gate input) * W_up input.
+  Tensor InnerOf(int layer, const LowRankRows& adapted, const Tensor& input);
   void AddExperts(const LayerWeights& w, const Tensor& input, Tensor& x);
+  // x += norm(norm(block) + norm(experts)); `input` is the block's.
+  void AddBoth(int layer, const LowRankRows& adapted, const Tensor& input, Tensor& x);
+  // Fills layer_inputs_ of the tokens and their embeddings `x`.
+  void ComputeLayerInputs(const StepInputs& step, const Tensor& x);
+  // x += norm(W (gate(W_gate x) * the layer's input)); `inputs` are those of all layers.
+  void AddLayerInput(int layer, const Tensor& inputs, const LowRankRows& adapted, Tensor& x);
   // x += delta, as the configuration scales and the norm (may be null) makes it.
   void AddDelta(const Vector* norm, Tensor& delta, Tensor& x);
   // A product whose result a block adds to the residual stream.
@@ -82,6 +90,8 @@ class ForwardPass {
   const ModelWeights& weights_;
   Kernels& kernels_;
   int max_rows_;
+  int last_with_keys_ = 0;      // layer
+  std::vector<int> kv_layers_;  // [layers] KvLayerOf
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<StepInputs> step_;  // of the last Run; its memory is reused
   Tensor x_;                          // [rows, hidden] the residual stream
@@ -95,6 +105,10 @@ class ForwardPass {
   ExpertScratch expert_scratch_;
   Tensor chosen_;  // [logit rows, hidden] the residual stream of rows with logits, last layer
   Tensor chosen_attended_;  // [logit rows, heads * head_dim]
+  Tensor layer_inputs_;     // [rows, layers * layer input]
+  Tensor projected_;        // the same
+  Tensor chosen_inputs_;    // [logit rows, layers * layer input]
+  Tensor input_gates_;      // [rows, layer input]
   Tensor logits_;           // [logit rows, vocab]
   Tensor ranks_;            // [rows, weights.ranks] between the factors of low-rank products
 };

@@ -65,8 +65,7 @@ class LoadedModel {
     const auto length = static_cast<int>(ids.size());
     std::vector<std::int32_t> pages(static_cast<size_t>((length + kPageTokens - 1) / kPageTokens));
     std::iota(pages.begin(), pages.end(), 0);
-    const auto kv = kernels_->NewKvMemory({config_.layers, config_.kv_heads, config_.head_dim},
-                                          static_cast<int>(pages.size()));
+    const auto kv = kernels_->NewKvMemory(KvShapeOf(config_), static_cast<int>(pages.size()));
     const auto wanted = static_cast<int>(logit_rows.size());
     ForwardPass forward(config_, weights_, *kernels_, step_rows, wanted);
     std::vector<float> values;

@@ -109,7 +109,7 @@ std::vector<std::byte> KvOf(const FixedModel& model, Kernels& kernels, Adapter* 
   if (adapter != nullptr) adapters.apart.push_back(adapter);
   const ModelWeights weights =
       LoadWeights(config, model.store, TensorNaming::kHuggingFace, kernels, {}, adapters);
-  const KvShape shape{config.layers, config.kv_heads, config.head_dim};
+  const KvShape shape = KvShapeOf(config);
   std::vector<std::int32_t> pages(kPagesOfFirst + 1);
   std::iota(pages.begin(), pages.end(), 0);
   const auto kv = kernels.NewKvMemory(shape, static_cast<int>(pages.size()));

@@ -109,8 +109,10 @@ RopeKind RopeKindOf(const std::string& type, const Family& family, const std::st
   if (type == "linear") return RopeKind::kLinear;
   if (type == "llama3") return RopeKind::kLlama3;
   if (type == "yarn") return RopeKind::kYarn;
+  if (type == "proportional") return RopeKind::kProportional;
   Throw(ErrorKind::kUnsupported,
-        "{}: rope type '{}' is not supported; supported: default, linear, llama3, yarn, longrope",
+        "{}: rope type '{}' is not supported; supported: default, linear, llama3, yarn, longrope, "
+        "proportional",
         where, type);
 }
 
@@ -121,7 +123,7 @@ class RopeReader {
   RopeReader(const JsonFields& fields, const Family& family, const ModelConfig& config)
       : fields_(fields), family_(family), config_(config) {}
 
-  RopeConfig Read(const Json& parameters, double theta) const {
+  RopeConfig Read(const Json& parameters, double theta, int head_dim) const {
     const JsonFields scaling(parameters, fields_.where() + ": rope parameters");
     RopeConfig rope;
     std::optional<std::string> type = scaling.FindString("rope_type");
@@ -134,7 +136,11 @@ class RopeReader {
       Throw(ErrorKind::kFormat, "{}: partial_rotary_factor is {}, expected a number in (0, 1]",
             fields_.where(), *part);
     }
-    rope.rotary_dim = static_cast<int>(config_.head_dim * part.value_or(1.0));
+    rope.rotary_dim = static_cast<int>(head_dim * part.value_or(1.0));
+    if (rope.kind == RopeKind::kProportional) {  // frequencies of a whole head; some pairs rest
+      rope.rotated_pairs = static_cast<int>(part.value_or(1.0) * head_dim / 2.0);
+      rope.rotary_dim = head_dim;
+    }
     rope.query_beta = scaling.FindNumber("llama_4_scaling_beta").value_or(0.0);
     if (rope.kind == RopeKind::kPlain && rope.query_beta == 0.0) return rope;
     ReadScaling(scaling, rope);
@@ -153,6 +159,10 @@ class RopeReader {
     if (rope.kind == RopeKind::kPlain) return;
 
     const std::optional<double> factor = scaling.FindNumber("factor");
+    if (rope.kind == RopeKind::kProportional) {
+      rope.factor = factor.value_or(1.0);
+      return;
+    }
     const bool factor_needed = rope.kind == RopeKind::kLinear || rope.kind == RopeKind::kLlama3;
     if (!factor && factor_needed) {
       Throw(ErrorKind::kFormat, "{}: 'factor' is missing", scaling.where());
@@ -203,6 +213,13 @@ RopeTable MakeRopeTable(const RopeConfig& rope, int context_length) {
     case RopeKind::kLlama3:
       ScaleLlama3(rope, table.inverse_frequency);
       break;
+    case RopeKind::kProportional:
+      for (size_t i = 0; i < wavelengths.size(); ++i) {
+        const bool rotated = i < static_cast<size_t>(rope.rotated_pairs);
+        float& frequency = table.inverse_frequency[i];
+        frequency = rotated ? frequency / static_cast<float>(rope.factor) : 0.0f;
+      }
+      break;
     case RopeKind::kYarn:
       table.inverse_frequency = YarnFrequencies(rope, wavelengths);
       table.scale = static_cast<float>(YarnScale(rope));
@@ -242,7 +259,8 @@ RopeConfig ExtendWithYarn(const RopeConfig& rope, double factor, int original_co
   return extended;
 }
 
-RopesByKind ReadRopes(const JsonFields& fields, const Family& family, const ModelConfig& config) {
+RopesByKind ReadRopes(const JsonFields& fields, const Family& family, const ModelConfig& config,
+                      int full_head_dim) {
   const Json nothing = Json::object();
   const Json by_default =
       family.default_rope.empty() ? nothing : ParseJson(family.default_rope, "a family's default");
@@ -266,13 +284,13 @@ RopesByKind ReadRopes(const JsonFields& fields, const Family& family, const Mode
   };
   if (found->is_object() &&
       (found->contains(kFullAttention) || found->contains(kSlidingAttention))) {
-    return {reader.Read(of_kind(kFullAttention), theta),
-            reader.Read(of_kind(kSlidingAttention), window_theta), true};
+    return {reader.Read(of_kind(kFullAttention), theta, full_head_dim),
+            reader.Read(of_kind(kSlidingAttention), window_theta, config.head_dim), true};
   }
-  const RopeConfig full = reader.Read(*found, theta);
+  const RopeConfig full = reader.Read(*found, theta, full_head_dim);
   if (family.windows_scale_rope) return {full, full, false};
   if (family.default_window_theta == 0.0) window_theta = full.theta;
-  return {full, reader.Read(nothing, window_theta), true};
+  return {full, reader.Read(nothing, window_theta, config.head_dim), true};
 }
 
 }  // namespace banyan

@@ -30,7 +30,9 @@ struct RopesByKind {
 
 // Reads both styles: `rope_parameters` (Transformers 5), which may have one entry for each kind of
 // layer, and `rope_theta` with `rope_scaling` (before). REQUIRES: head_dim and context_length of
-// `config` are set. Throws as ConfigFromHuggingFace.
-RopesByKind ReadRopes(const JsonFields& fields, const Family& family, const ModelConfig& config);
+// `config` are set; `full_head_dim` is that of layers without a window. Throws as
+// ConfigFromHuggingFace.
+RopesByKind ReadRopes(const JsonFields& fields, const Family& family, const ModelConfig& config,
+                      int full_head_dim);
 
 }  // namespace banyan

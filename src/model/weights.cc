@@ -40,6 +40,7 @@ class DecoderLoader {
         store_.Get(InRoot(names_.embedding), {config_.vocab_size, hidden()});
     weights_.embedding =
         load_.Matrix({&embedding}, {}, {{embedding_module_, 0, config_.vocab_size}});
+    if (config_.layer_input_size > 0) LoadInputs();
     weights_.final_norm =
         NormOf(store_.Get(InRoot(names_.final_norm), {hidden()}), config_.logit_scale);
     for (int layer = 0; layer < config_.layers; ++layer) {
@@ -59,11 +60,11 @@ class DecoderLoader {
   using Place = AdaptedPlace;
 
   std::int64_t hidden() const { return config_.hidden_size; }
-  std::int64_t query_size() const {
-    return static_cast<std::int64_t>(config_.heads) * config_.head_dim;
-  }
+  // Of the layer being loaded.
+  int head_dim() const { return config_.KeysOf(layer_).dim; }
+  std::int64_t query_size() const { return static_cast<std::int64_t>(config_.heads) * head_dim(); }
   std::int64_t key_size() const {
-    return static_cast<std::int64_t>(config_.kv_heads) * config_.head_dim;
+    return static_cast<std::int64_t>(config_.KeysOf(layer_).heads) * head_dim();
   }
 
   void FindRoot() {
@@ -115,10 +116,12 @@ class DecoderLoader {
     if (config_.qk_norm != QkNorm::kNone) {
       const bool whole = config_.qk_norm == QkNorm::kWhole;
       layer.query_norm =
-          NormOf(Get(names_.query_norm, "weight", {whole ? query_size() : config_.head_dim}));
-      layer.key_norm =
-          NormOf(Get(names_.key_norm, "weight", {whole ? key_size() : config_.head_dim}));
+          NormOf(Get(names_.query_norm, "weight", {whole ? query_size() : head_dim()}));
+      if (config_.HasKeys(layer_)) {
+        layer.key_norm = NormOf(Get(names_.key_norm, "weight", {whole ? key_size() : head_dim()}));
+      }
     }
+    if (config_.value_norm && config_.HasKeys(layer_)) layer.value_norm = Ones(head_dim());
     const std::vector<Place> output = {{InLayer(kHuggingFaceNames.output), 0, hidden()}};
     layer.output =
         load_.ProductMatrix({&Get(names_.output, "weight", {hidden(), query_size()})}, {}, output);
@@ -126,12 +129,65 @@ class DecoderLoader {
     if (config_.output_bias)
       layer.output_bias = load_.Vector({&Get(names_.output, "bias", {hidden()})});
     if (config_.attention_sinks) layer.sinks = Sinks();
-    if (config_.HasExperts(layer_)) {
-      LoadExperts(layer);
-    } else {
-      LoadFfn(layer);
-    }
+    if (config_.HasExperts(layer_)) LoadExperts(layer);
+    if (config_.HasBlock(layer_)) LoadFfn(layer);
+    if (config_.experts.beside_block) LoadNormsBesideBlock(layer);
+    if (config_.layer_input_size > 0) LoadInput(layer);
+    if (config_.layer_scales) layer.scale = LayerScale();
     return layer;
+  }
+
+  void LoadNormsBesideBlock(LayerWeights& layer) {
+    layer.experts_norm = Norm(names_.norm_before_experts);
+    layer.block_fed_norm = Norm(names_.norm_after_block);
+    layer.experts_fed_norm = Norm(names_.norm_after_experts);
+    // The router's norm has a weight for each value, times one over the root of their number.
+    const float root = 1.0f / std::sqrt(static_cast<float>(config_.hidden_size));
+    layer.router_norm = NormOf(store_.Get(prefix_ + names_.router_scale, {hidden()}), root);
+  }
+
+  void LoadInputs() {
+    const std::int64_t size = config_.layer_input_size, all = config_.layers * size;
+    const auto place = [&](const char* name, std::int64_t rows) {
+      return std::vector<Place>{{ModuleOf(InRoot(name)), 0, rows}};
+    };
+    const HostTensor& embedding =
+        store_.Get(InRoot(names_.inputs_embedding), {config_.layer_input_vocab, all});
+    weights_.inputs.embedding = load_.Matrix(
+        {&embedding}, {}, place(kHuggingFaceNames.inputs_embedding, config_.layer_input_vocab));
+    const std::vector<Place> projection = place(kHuggingFaceNames.inputs_projection, all);
+    load_.RefuseApart(projection, hidden());
+    weights_.inputs.projection = load_.ProductMatrix(
+        {&store_.Get(InRoot(names_.inputs_projection), {all, hidden()})}, {}, projection);
+    weights_.inputs.norm = NormOf(store_.Get(InRoot(names_.inputs_norm), {size}));
+  }
+
+  void LoadInput(LayerWeights& layer) {
+    const std::int64_t size = config_.layer_input_size;
+    const auto matrix = [&](const char* name, const char* module, std::int64_t rows,
+                            std::int64_t columns) {
+      const std::vector<Place> place = {{InLayer(module), 0, rows}};
+      load_.RefuseApart(place, columns);
+      return load_.ProductMatrix({&Get(name, "weight", {rows, columns})}, {}, place);
+    };
+    layer.input_gate = matrix(names_.input_gate, kHuggingFaceNames.input_gate, size, hidden());
+    layer.input_projection =
+        matrix(names_.input_projection, kHuggingFaceNames.input_projection, hidden(), size);
+    layer.input_norm = Norm(names_.input_norm);
+  }
+
+  float LayerScale() {
+    float scale = 0.0f;
+    const HostTensor& tensor = store_.Get(prefix_ + names_.layer_scale, {1});
+    Dequantize(tensor.dtype, tensor.bytes, std::span(&scale, 1));
+    if (!std::isfinite(scale)) {
+      Throw(ErrorKind::kFormat, "tensor '{}' is {}, expected a finite number", tensor.name, scale);
+    }
+    return scale;
+  }
+
+  VectorRef Ones(int size) {
+    return kernels_.LoadVector(std::vector<float>(static_cast<size_t>(size), 1.0f));
   }
 
   // GGUF's gpt-oss has it under the name of a norm after attention.
@@ -156,7 +212,8 @@ class DecoderLoader {
     const ExpertsConfig& experts = config_.experts;
     const LayerExperts tensors(config_, store_, prefix_, gguf_);
     const std::vector<Place> router = {{InLayer("mlp.gate"), 0, experts.count},
-                                       {InLayer("mlp.router"), 0, experts.count}};
+                                       {InLayer("mlp.router"), 0, experts.count},
+                                       {InLayer("router.proj"), 0, experts.count}};
     load_.RefuseApart(router, hidden());
     layer.router = load_.Matrix({&tensors.router()}, {}, router);
     if (experts.bias) layer.router_bias = load_.Vector({&tensors.router_bias()});
@@ -186,6 +243,7 @@ class DecoderLoader {
       all.push_back(std::move(expert));
     }
     layer.experts = kernels_.GatherExperts(std::move(all));
+    if (experts.beside_block) layer.share_scales = tensors.ShareScales();
     const std::int64_t resting = experts.count - experts.rule.chosen;
     weights_.resting_bytes += (weights_.bytes - bytes_before) / experts.count * resting;
     weights_.resting_parameters +=
@@ -193,35 +251,45 @@ class DecoderLoader {
   }
 
   void LoadQkv(LayerWeights& layer) {
-    const std::int64_t total = query_size() + 2 * key_size();
+    const bool keys = config_.HasKeys(layer_);
+    // Keys that are values come a second time in the values' place.
+    const bool same = config_.Attention(layer_).keys_are_values;
+    const std::int64_t stored = keys ? key_size() : 0;
+    const std::int64_t total = query_size() + 2 * stored;
     const std::vector<std::int32_t> order = QkvRowOrder();
-    const std::vector<Place> places = {
-        {InLayer(kHuggingFaceNames.query), 0, query_size()},
-        {InLayer(kHuggingFaceNames.key), query_size(), key_size()},
-        {InLayer(kHuggingFaceNames.value), query_size() + key_size(), key_size()},
-        {InLayer(kHuggingFaceNames.fused_qkv), 0, total}};
+    std::vector<Place> places = {{InLayer(kHuggingFaceNames.query), 0, query_size()}};
+    if (keys) {
+      const char* value = same ? kHuggingFaceNames.key : kHuggingFaceNames.value;
+      places.push_back({InLayer(kHuggingFaceNames.key), query_size(), stored});
+      places.push_back({InLayer(value), query_size() + stored, stored});
+      places.push_back({InLayer(kHuggingFaceNames.fused_qkv), 0, total});
+    }
     layer.qkv_more = load_.Apart(places, hidden());
-    if (Has(names_.fused_qkv)) {
+    if (keys && Has(names_.fused_qkv)) {
       layer.qkv =
           load_.ProductMatrix({&Get(names_.fused_qkv, "weight", {total, hidden()})}, order, places);
       if (config_.qkv_bias)
         layer.qkv_bias = load_.Vector({&Get(names_.fused_qkv, "bias", {total})}, order);
       return;
     }
-    layer.qkv = load_.ProductMatrix({&Get(names_.query, "weight", {query_size(), hidden()}),
-                                     &Get(names_.key, "weight", {key_size(), hidden()}),
-                                     &Get(names_.value, "weight", {key_size(), hidden()})},
-                                    order, places);
-    if (config_.qkv_bias) {
-      layer.qkv_bias = load_.Vector(
-          {&Get(names_.query, "bias", {query_size()}), &Get(names_.key, "bias", {key_size()}),
-           &Get(names_.value, "bias", {key_size()})},
-          order);
-    }
+    const auto parts = [&](const char* suffix, bool matrix) {
+      const auto get = [&](const char* name, std::int64_t rows) {
+        return &Get(
+            name, suffix,
+            matrix ? std::vector<std::int64_t>{rows, hidden()} : std::vector<std::int64_t>{rows});
+      };
+      std::vector<const HostTensor*> all = {get(names_.query, query_size())};
+      if (!keys) return all;
+      all.push_back(get(names_.key, stored));
+      all.push_back(get(same ? names_.key : names_.value, stored));
+      return all;
+    };
+    layer.qkv = load_.ProductMatrix(parts("weight", true), order, places);
+    if (config_.qkv_bias) layer.qkv_bias = load_.Vector(parts("bias", false), order);
   }
 
   void LoadFfn(LayerWeights& layer) {
-    const std::int64_t ffn = config_.ffn_size;
+    const std::int64_t ffn = config_.FfnSize(layer_);
     const bool shared = Has(names_.shared_gate_up) && !Has(names_.fused_gate_up);
     const char* fused_name = shared ? names_.shared_gate_up : names_.fused_gate_up;
     const bool fused = Has(fused_name) && !Has(names_.gate);
@@ -257,9 +325,9 @@ class DecoderLoader {
   std::vector<std::int32_t> QkvRowOrder() const {
     if (!config_.interleaved_qk_rows) return {};
     std::vector<std::int32_t> order(static_cast<size_t>(query_size() + 2 * key_size()));
-    const int half = config_.head_dim / 2;
+    const int half = head_dim() / 2;
     for (size_t row = 0; row < order.size(); ++row) {
-      const int within = static_cast<int>(row) % config_.head_dim;
+      const int within = static_cast<int>(row) % head_dim();
       const int head_start = static_cast<int>(row) - within;
       const bool is_value = static_cast<std::int64_t>(row) >= query_size() + key_size();
       order[row] =

@@ -21,10 +21,11 @@ using LowRankRef = std::shared_ptr<const LowRankTable>;
 struct LayerWeights {
   VectorRef attention_norm;  // [hidden] before attention; null where there is none
   VectorRef attended_norm;   // [hidden] of what attention adds; null where there is none
-  MatrixRef qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]
+  MatrixRef qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]; without keys: of Q alone
   VectorRef qkv_bias;        // may be null
   VectorRef query_norm;      // may be null; [head_dim] or [heads * head_dim]
   VectorRef key_norm;        // may be null
+  VectorRef value_norm;      // [head_dim] of ones; may be null
   MatrixRef output;          // [hidden, heads * head_dim]
   VectorRef output_bias;     // may be null
   VectorRef ffn_norm;        // [hidden] before the feed-forward block; null where there is none
@@ -37,13 +38,30 @@ struct LayerWeights {
   VectorRef sinks;  // [heads] AttentionShape::sinks; null where there are none
   // Instead of gate_up and down, in layers with a mixture of experts.
   std::shared_ptr<const ExpertTable> experts;
-  MatrixRef router;       // [experts, hidden]
-  VectorRef router_bias;  // may be null
+  MatrixRef router;                 // [experts, hidden]
+  VectorRef router_bias;            // may be null
+  std::vector<float> share_scales;  // ExpertCall::share_scales
+  // Of experts beside a block: norms of what the router and the experts read, of what the block and
+  // the experts give.
+  VectorRef router_norm, experts_norm, block_fed_norm, experts_fed_norm;
+  // Of the layer's own input (ModelConfig::layer_input_size); else null.
+  MatrixRef input_gate;        // [layer input, hidden]
+  MatrixRef input_projection;  // [hidden, layer input]
+  VectorRef input_norm;        // [hidden] of what it adds
+  float scale = 1.0f;          // of the layer's result
+};
+
+// What the layers' own inputs are made of; all null where they have none.
+struct LayerInputWeights {
+  MatrixRef embedding;   // [layer input vocabulary, layers * layer input]
+  MatrixRef projection;  // [layers * layer input, hidden]
+  VectorRef norm;        // [layer input]
 };
 
 struct ModelWeights {
   MatrixRef embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
+  LayerInputWeights inputs;
   VectorRef final_norm;  // [hidden] times config.logit_scale, so that logits come out scaled
   MatrixRef logits;      // [vocab, hidden]; the embedding itself when tied
   LowRankRef logits_more;
@@ -92,6 +110,11 @@ struct TensorNames {
   const char *query_norm, *key_norm;
   const char *gate, *up, *fused_gate_up, *down;
   const char *shared_gate_up, *shared_down;  // Granite 4's block that all tokens share
+  // Gemma 4: of the model; of a layer; a layer's, whole names.
+  const char *inputs_embedding, *inputs_projection, *inputs_norm;
+  const char *input_gate, *input_projection, *input_norm;
+  const char *norm_before_experts, *norm_after_block, *norm_after_experts;
+  const char *router_scale, *layer_scale;
 };
 
 // Files that hold a network for images too have another beginning instead of "model.", and one of
@@ -126,7 +149,18 @@ inline constexpr TensorNames kHuggingFaceNames = {"model.layers.{}.",
                                                   "mlp.gate_up_proj",
                                                   "mlp.down_proj",
                                                   "shared_mlp.input_linear",
-                                                  "shared_mlp.output_linear"};
+                                                  "shared_mlp.output_linear",
+                                                  "model.embed_tokens_per_layer.weight",
+                                                  "model.per_layer_model_projection.weight",
+                                                  "model.per_layer_projection_norm.weight",
+                                                  "per_layer_input_gate",
+                                                  "per_layer_projection",
+                                                  "post_per_layer_input_norm",
+                                                  "pre_feedforward_layernorm_2",
+                                                  "post_feedforward_layernorm_1",
+                                                  "post_feedforward_layernorm_2",
+                                                  "router.scale",
+                                                  "layer_scalar"};
 
 // GGUF's Phi-3 stores gate and up fused under the name of up alone.
 inline constexpr TensorNames kGgufNames = {"blk.{}.",
@@ -150,6 +184,17 @@ inline constexpr TensorNames kGgufNames = {"blk.{}.",
                                            "ffn_up",
                                            "ffn_down",
                                            "ffn_up",
-                                           "ffn_down"};
+                                           "ffn_down",
+                                           "per_layer_token_embd.weight",
+                                           "per_layer_model_proj.weight",
+                                           "per_layer_proj_norm.weight",
+                                           "inp_gate",
+                                           "proj",
+                                           "post_norm",
+                                           "pre_ffw_norm_2",
+                                           "post_ffw_norm_1",
+                                           "post_ffw_norm_2",
+                                           "ffn_gate_inp.scale",
+                                           "layer_output_scale.weight"};
 
 }  // namespace banyan

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using Access = KvStoreOptions::Access;
 using testing_support::TempDirectory;
 
-inline constexpr KvShape kShape{2, 3, 20};
+inline const KvShape kShape{2, 3, 20};
 
 // A run of tokens whose bytes are drawn.
 inline SavedRun RandomRun(std::uint32_t seed, int tokens, const RunPlace& place = {}) {

@@ -37,7 +37,7 @@ int PathRunner::AddSegment(int above, std::int32_t most) {
 
 void PathRunner::Allocate() {
   const ModelConfig& config = model_.config;
-  kv_ = model_.kernels->NewKvMemory({config.layers, config.kv_heads, config.head_dim}, pages_);
+  kv_ = model_.kernels->NewKvMemory(KvShapeOf(config), pages_);
   order_.resize(segments_.size());
   std::vector<int> waiting;  // the next one last
   for (int i = static_cast<int>(segments_.size()) - 1; i >= 0; --i) {

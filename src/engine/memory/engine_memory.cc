@@ -86,8 +86,7 @@ std::int64_t KvBudget(const EngineOptions& options, Model::Parts& model,
 // Pages for the budget, but no more than all branches of running streams could ever fill.
 int PagesForBudget(std::int64_t budget, const Model::Parts& model, int branches) {
   const ModelConfig& config = model.config;
-  const std::int64_t page_bytes =
-      model.kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
+  const std::int64_t page_bytes = model.kernels->KvPageBytes(KvShapeOf(config));
   // A page holds keys of one segment, so every segment of a path may leave one partly empty.
   const std::int64_t full_pages = (config.context_length + kPageTokens - 1) / kPageTokens;
   const std::int64_t pages_per_stream =
@@ -106,7 +105,7 @@ int PagesForBudget(std::int64_t budget, const Model::Parts& model, int branches)
 std::shared_ptr<KvMemory> AllocateKv(const EngineOptions& options, Model::Parts& model,
                                      const EngineMemory& memory) {
   const ModelConfig& config = model.config;
-  const KvShape shape{config.layers, config.kv_heads, config.head_dim};
+  const KvShape shape = KvShapeOf(config);
   int pages = PagesForBudget(KvBudget(options, model, memory), model, memory.logit_rows);
   for (;;) {
     try {

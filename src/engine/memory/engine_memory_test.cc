@@ -63,7 +63,7 @@ class EngineMemoryTest : public ::testing::Test {
     device_ = device.get();
     model_->parts().kernels = std::move(device);
     const ModelConfig& config = model_->parts().config;
-    page_bytes_ = device_->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
+    page_bytes_ = device_->KvPageBytes(KvShapeOf(config));
     device_->said_free = page_bytes_ * 4000;
   }
 

@@ -11,10 +11,6 @@ namespace {
 
 int PagesOfBlock(int tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
 
-KvShape KvShapeOf(const ModelConfig& config) {
-  return {config.layers, config.kv_heads, config.head_dim};
-}
-
 }  // namespace
 
 StoredKv::StoredKv(std::shared_ptr<KvStore> store, bool save, const Engine& engine)

@@ -60,6 +60,19 @@ std::vector<NodeId> PromptNodes(const Forest& forest, const Stream& stream) {
   return nodes;
 }
 
+// False: the store cannot keep the model's KV, and need not.
+bool CanStore(const ModelConfig& config, const EngineOptions& options) {
+  const char* const why =
+      KvShapeOf(config).by_layer.empty() ? nullptr : "the heads of its layers differ";
+  if (why != nullptr && !options.kv_store_optional) {
+    Throw(ErrorKind::kUnsupported,
+          "the KV store keeps keys and values of layers that are alike; {}: {}: leave --kv-store "
+          "out",
+          config.family, why);
+  }
+  return why == nullptr;
+}
+
 }  // namespace
 
 StreamMemory::StreamMemory(const Model::Parts& model, KvMemory& pages, const EngineOptions& options)
@@ -70,7 +83,8 @@ StreamMemory::StreamMemory(const Model::Parts& model, KvMemory& pages, const Eng
       forest_(kCutKeys, RootNames(model)),
       cache_(forest_, pages.pages),
       prefix_copies_(forest_, cache_, model.kernels->asynchronous() ? kWorthADeviceStep : 0) {
-  if (options.kv_store && options.strategy != Strategy::kNoAttention) {
+  if (options.kv_store && options.strategy != Strategy::kNoAttention &&
+      CanStore(config_, options)) {
     stored_ = std::make_unique<StoredKv>(options.kv_store, options.kv_save,
                                          StoredKv::Engine{model, forest_, cache_, pages});
   }
@@ -261,8 +275,7 @@ void StreamMemory::SavePrompt(const Stream& stream) {
 }
 
 void StreamMemory::Report(Receipt& receipt) const {
-  const std::int64_t page_bytes =
-      kernels_.KvPageBytes({config_.layers, config_.kv_heads, config_.head_dim});
+  const std::int64_t page_bytes = kernels_.KvPageBytes(KvShapeOf(config_));
   receipt.prompt_tokens = prompt_tokens_;
   receipt.copied_tokens = prefix_copies_.copied_tokens();
   receipt.kv_bytes_peak = page_bytes * cache_.peak_pages();

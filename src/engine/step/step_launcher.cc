@@ -40,7 +40,7 @@ ModelSizes SizesOf(const Model::Parts& model) {
   sizes.layers = config.layers;
   sizes.heads = config.heads;
   sizes.head_dim = config.head_dim;
-  const KvShape shape{config.layers, config.kv_heads, config.head_dim};
+  const KvShape shape = KvShapeOf(config);
   sizes.kv_bytes_per_key =
       static_cast<double>(model.kernels->KvPageBytes(shape)) / static_cast<double>(kPageTokens);
   return sizes;

@@ -36,7 +36,7 @@ class ItemTask {
         heads_(call.shape.heads / call.shape.kv_heads),
         rows_((item.row_end - item.row_begin) * heads_),
         dim_(call.shape.head_dim),
-        padded_dim_(call.kv.padded_dim()),
+        padded_dim_(call.kv.padded_dim(call.layer)),
         vector_(vector),
         scratch_(scratch),
         local_(scratch.workers[static_cast<size_t>(worker)]) {}
@@ -342,7 +342,7 @@ void ScaleContext(const ParallelContext& context, float* ends) {
 void FinishRow(const AttentionCall& call, const VectorKernels& vector, AttentionScratch& scratch,
                int row, int head) {
   const int dim = call.shape.head_dim;
-  const int padded = call.kv.padded_dim();
+  const int padded = call.kv.padded_dim(call.layer);
   const int heads_of_kv = call.shape.heads / call.shape.kv_heads;
   const AttentionPlan& plan = call.plan;
   float* total = nullptr;                    // chunks merged so far
@@ -397,7 +397,7 @@ void AttentionScratch::SetSinks(const AttentionCall& call) {
   constexpr float kLog2E = 1.44269504f;
   sinks.clear();
   if (call.sinks == nullptr) return;
-  const auto stride = static_cast<size_t>(call.kv.padded_dim() + kPartialEnd);
+  const auto stride = static_cast<size_t>(call.kv.padded_dim(call.layer) + kPartialEnd);
   sinks.resize(static_cast<size_t>(call.shape.heads) * stride, 0.0f);
   for (size_t head = 0; head < static_cast<size_t>(call.shape.heads); ++head) {
     float* ends = sinks.data() + (head + 1) * stride - kPartialEnd;
@@ -416,7 +416,7 @@ void AttentionScratch::ReserveWorkers(const AttentionCall& call, int threads) {
   }
   const std::int64_t rows = most_rows * (call.shape.heads / call.shape.kv_heads);
   const std::int64_t dim = call.shape.head_dim;
-  const std::int64_t padded = call.kv.padded_dim();
+  const std::int64_t padded = call.kv.padded_dim(call.layer);
   const auto grow = [](auto& buffer, std::int64_t size) {
     if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<size_t>(size));
   };
@@ -435,7 +435,7 @@ void AttentionScratch::ReserveWorkers(const AttentionCall& call, int threads) {
 
 void AttentionScratch::ReservePartials(const AttentionCall& call) {
   constexpr std::int64_t kLineFloats = kPartialEnd;
-  stride_ = call.kv.padded_dim() + kLineFloats;
+  stride_ = call.kv.padded_dim(call.layer) + kLineFloats;
   count_ = call.plan.partials;
   heads_ = call.shape.heads / call.shape.kv_heads;
   const auto needed = static_cast<size_t>(count_ * call.shape.heads * stride_ + kLineFloats);
@@ -456,7 +456,7 @@ void AttendOnCpu(const AttentionCall& call, const VectorKernels& vector, ThreadP
   });
   const std::int64_t rows = static_cast<std::int64_t>(call.positions.size());
   const std::int64_t row_values =
-      static_cast<std::int64_t>(call.shape.heads) * call.kv.padded_dim();
+      static_cast<std::int64_t>(call.shape.heads) * call.kv.padded_dim(call.layer);
   pool.ForEach(rows, 1 + kMergedTogether / row_values, [&](std::int64_t row, int) {
     for (int head = 0; head < call.shape.heads; ++head) {
       FinishRow(call, vector, scratch, static_cast<int>(row), head);

@@ -223,6 +223,17 @@ void CpuKernels::RmsNorm(const Tensor& x, const Vector& weight, float eps, Tenso
   });
 }
 
+void CpuKernels::RmsNormGroups(const Tensor& x, const Vector& weight, float eps, Tensor& out) {
+  const std::int64_t group = weight.size;
+  BANYAN_CHECK(group > 0 && x.columns % group == 0);
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    for (std::int64_t first = 0; first < x.columns; first += group) {
+      vector_.rms_norm(Row(x, row) + first, Values(weight), static_cast<int>(group), eps,
+                       Row(out, row) + first);
+    }
+  });
+}
+
 void CpuKernels::LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
                            Tensor& out) {
   pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
@@ -282,16 +293,21 @@ void CpuKernels::RotateAndStore(const StepInputs& step, int layer, const Attenti
   auto& pages = static_cast<KvPages&>(kv);
   const CpuStep& cpu = Cpu(step);
   const int dim = shape.head_dim;
+  const int stored = shape.stores ? shape.kv_heads : 0;  // heads of keys and of values in a row
   const RopeRows* rope =
       shape.rope == kNoRope ? nullptr : &cpu.ropes.at(static_cast<size_t>(shape.rope));
   BANYAN_CHECK(rope == nullptr || 2 * rope->pairs <= static_cast<size_t>(dim));
   pool_.ForEach(step.rows, FewRowsTogether(qkv.columns), [&](std::int64_t row, int) {
     float* query = Row(qkv, row);
     float* key = query + static_cast<std::int64_t>(shape.heads) * dim;
-    float* value = key + static_cast<std::int64_t>(shape.kv_heads) * dim;
+    float* value = key + static_cast<std::int64_t>(stored) * dim;
     if (norm.query != nullptr) {
       NormHeads(query, Values(*norm.query), shape.heads, dim, norm);
-      NormHeads(key, Values(*norm.key), shape.kv_heads, dim, norm);
+      if (stored > 0) NormHeads(key, Values(*norm.key), stored, dim, norm);
+    }
+    for (int head = 0; head < (norm.value != nullptr ? stored : 0); ++head) {
+      float* one = value + head * dim;
+      vector_.rms_norm(one, Values(*norm.value), dim, norm.eps, one);
     }
     if (rope != nullptr) {
       const float* cosine = rope->cosine.data() + static_cast<size_t>(row) * rope->pairs;
@@ -306,12 +322,12 @@ void CpuKernels::RotateAndStore(const StepInputs& step, int layer, const Attenti
       }
     }
     if (pages.hadamard()) {
-      float* end = value + static_cast<std::int64_t>(shape.kv_heads) * dim;
+      float* end = value + static_cast<std::int64_t>(stored) * dim;
       for (float* head = query; head != end; head += dim) {
         HadamardHead({head, static_cast<size_t>(dim)});
       }
     }
-    for (int head = 0; head < shape.kv_heads; ++head) {
+    for (int head = 0; head < stored; ++head) {
       pages.Store(vector_, layer, head, cpu.batch.slots[static_cast<size_t>(row)], key + head * dim,
                   value + head * dim);
     }
@@ -338,6 +354,15 @@ void CpuKernels::Glu(Gate gate, const Tensor& x, Tensor& out) {
   const GluLoop glu = LoopOf(gate);
   pool_.ForEach(out.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
     glu(Row(x, row), Row(x, row) + out.columns, out.columns, Row(out, row));
+  });
+}
+
+void CpuKernels::GateColumns(Gate gate, const Tensor& gates, const Tensor& values,
+                             std::int64_t first, Tensor& out) {
+  BANYAN_CHECK(gates.columns == out.columns && first + out.columns <= values.columns);
+  const GluLoop glu = LoopOf(gate);
+  pool_.ForEach(out.rows, RowsTogether(out.columns), [&](std::int64_t row, int) {
+    glu(Row(gates, row), Row(values, row) + first, out.columns, Row(out, row));
   });
 }
 

@@ -44,6 +44,7 @@ class CpuKernels : public Kernels {
   std::string arithmetic() const override { return "cpu"; }  // of all paths (cpu_path.h)
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
+  bool any_layers() const override { return true; }
 
   MachineRates MeasureRates() override;
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override;
@@ -67,6 +68,7 @@ class CpuKernels : public Kernels {
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override;
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override;
+  void RmsNormGroups(const Tensor& x, const Vector& weight, float eps, Tensor& out) override;
   void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
                  Tensor& out) override;
   void Clear(Tensor& x) override;
@@ -87,6 +89,8 @@ class CpuKernels : public Kernels {
   void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
               const KvMemory& kv, Tensor& out) override;
   void Glu(Gate gate, const Tensor& x, Tensor& out) override;
+  void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
+                   Tensor& out) override;
   void Activate(Activation f, Tensor& x) override;
 
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override;

@@ -38,7 +38,7 @@ void ExpertMixer::MixRows(const Tensor& x, const ExpertCall& call, Chunk chunk, 
   choices_.resize(static_cast<size_t>(rows) * chosen);
   products_.pool.ForEach(
       rows, ExpertRowsTogether(4 * call.scores.columns), [&](std::int64_t row, int) {
-        ChooseExperts(std::span(Row(call.scores, chunk.begin + row), experts), call.rule.shares,
+        ChooseExperts(std::span(Row(call.scores, chunk.begin + row), experts), call,
                       std::span(choices_).subspan(static_cast<size_t>(row) * chosen, chosen));
       });
   runs_.Assign(choices_, call.rule.chosen, static_cast<int>(experts));
@@ -51,12 +51,14 @@ void ExpertMixer::MixRows(const Tensor& x, const ExpertCall& call, Chunk chunk, 
   });
   MultiplyExperts(call, /*down=*/false, scratch.input, scratch.gate_up);
   const std::int64_t inner = call.table.inner();
+  const VectorKernels& vector = products_.path.vector;
+  const GluLoop glu = call.rule.gate.function == Gate::kSilu ? vector.swiglu : vector.geglu;
   products_.pool.ForEach(slots, ExpertRowsTogether(inner), [&](std::int64_t slot, int) {
     float* halves = Row(scratch.gate_up, slot);
     if (call.rule.gate.limit != 0.0f) {
       PrepareExpertGate(call.rule.gate, std::span(halves, static_cast<size_t>(2 * inner)));
     }
-    products_.path.vector.swiglu(halves, halves + inner, inner, Row(scratch.inner, slot));
+    glu(halves, halves + inner, inner, Row(scratch.inner, slot));
   });
   MultiplyExperts(call, /*down=*/true, scratch.inner, scratch.output);
   products_.pool.ForEach(rows, ExpertRowsTogether(out.columns * call.rule.chosen),

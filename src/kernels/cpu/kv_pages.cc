@@ -39,14 +39,23 @@ std::int8_t Code(float value, float scale) {
 }  // namespace
 
 std::int64_t KvPages::PageBytes(const KvShape& shape, KvType type) {
-  return FormOf(shape, type).page_bytes();
+  std::int64_t bytes = 0;
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    bytes += FormOfLayer(shape, layer, type).page_bytes();
+  }
+  return bytes;
 }
 
 KvPages::KvPages(const KvShape& shape, int page_count, KvType type)
-    : shape_(shape), type_(type), form_(FormOf(shape, type)), bytes_(nullptr, std::free) {
+    : type_(type), bytes_(nullptr, std::free) {
   pages = page_count;
-  padded_dim_ = (shape.head_dim + 15) / 16 * 16;
-  const std::int64_t bytes = PageBytes(shape, type) * page_count;
+  std::int64_t page_bytes = 0;
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    const PageForm form = FormOfLayer(shape, layer, type);
+    layers_.push_back({form, (form.shape.head_dim + 15) / 16 * 16, page_bytes});
+    page_bytes += form.page_bytes();
+  }
+  const std::int64_t bytes = page_bytes * page_count;
   bytes_.reset(static_cast<std::byte*>(std::calloc(1, static_cast<size_t>(bytes))));
   if (bytes_ == nullptr) {
     Throw(ErrorKind::kLimit, "no memory for {} KV pages ({} MiB)", page_count, bytes >> 20);
@@ -58,57 +67,58 @@ std::byte* KvPages::Head(int layer, int head, std::int32_t page) {
 }
 
 const std::byte* KvPages::Head(int layer, int head, std::int32_t page) const {
-  const std::int64_t index =
-      (static_cast<std::int64_t>(layer) * pages + page) * shape_.kv_heads + head;
-  return bytes_.get() + index * form_.head_bytes;
+  const Layer& at = layers_[static_cast<size_t>(layer)];
+  const std::int64_t index = std::int64_t{page} * at.form.shape.kv_heads + head;
+  return bytes_.get() + at.page_offset * pages + index * at.form.head_bytes;
 }
 
 void KvPages::Copy(const PageCopy& copy) {
-  for (int layer = 0; layer < shape_.layers; ++layer) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const int layer = static_cast<int>(i);
     std::memcpy(Head(layer, 0, copy.to), Head(layer, 0, copy.from),
-                static_cast<size_t>(form_.layer_bytes()));
+                static_cast<size_t>(layers_[i].form.page_bytes()));
   }
 }
 
 // The memory is in page form already.
 void KvPages::Read(std::int32_t page, const Place& place, std::span<std::byte> bytes) const {
-  const std::int64_t layer_bytes = form_.layer_bytes();
-  BANYAN_CHECK(static_cast<std::int64_t>(bytes.size()) ==
-               layer_bytes * shape_.layers * place.count);
-  for (int layer = 0; layer < shape_.layers; ++layer) {
-    std::memcpy(bytes.data() + (layer * place.count + place.index) * layer_bytes,
-                Head(layer, 0, page), static_cast<size_t>(layer_bytes));
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const std::int64_t size = layers_[i].form.page_bytes();
+    const std::int64_t at = layers_[i].page_offset * place.count + size * place.index;
+    BANYAN_CHECK(at + size <= static_cast<std::int64_t>(bytes.size()));
+    std::memcpy(bytes.data() + at, Head(static_cast<int>(i), 0, page), static_cast<size_t>(size));
   }
 }
 
 void KvPages::Write(std::int32_t page, const Place& place, std::span<const std::byte> bytes) {
-  const std::int64_t layer_bytes = form_.layer_bytes();
-  BANYAN_CHECK(static_cast<std::int64_t>(bytes.size()) ==
-               layer_bytes * shape_.layers * place.count);
-  for (int layer = 0; layer < shape_.layers; ++layer) {
-    std::memcpy(Head(layer, 0, page),
-                bytes.data() + (layer * place.count + place.index) * layer_bytes,
-                static_cast<size_t>(layer_bytes));
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const std::int64_t size = layers_[i].form.page_bytes();
+    const std::int64_t at = layers_[i].page_offset * place.count + size * place.index;
+    BANYAN_CHECK(at + size <= static_cast<std::int64_t>(bytes.size()));
+    std::memcpy(Head(static_cast<int>(i), 0, page), bytes.data() + at, static_cast<size_t>(size));
   }
 }
 
 const void* KvPages::Values(int layer, int head, std::int32_t page, int token) const {
-  const std::int64_t at = form_.key_elements + token * 16;
-  return Head(layer, head, page) + at * form_.element_bytes;
+  const PageForm& form = layers_[static_cast<size_t>(layer)].form;
+  const std::int64_t at = form.key_elements + token * 16;
+  return Head(layer, head, page) + at * form.element_bytes;
 }
 
 void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32_t slot,
                     const float* key, const float* value) {
+  const PageForm& form = layers_[static_cast<size_t>(layer)].form;
+  const int dim = form.shape.head_dim;
   const int token = slot % kTokens;
   std::byte* keys = Head(layer, head, slot / kTokens);
-  std::byte* values = keys + form_.value_offset();
+  std::byte* values = keys + form.value_offset();
   if (type_ == KvType::kQ8) {
-    std::byte* scales = values + form_.value_elements;
-    const float key_scale = HeadScale(key, shape_.head_dim);
-    const float value_scale = HeadScale(value, shape_.head_dim);
+    std::byte* scales = values + form.value_elements;
+    const float key_scale = HeadScale(key, dim);
+    const float value_scale = HeadScale(value, dim);
     std::memcpy(scales + 4 * token, &key_scale, 4);
     std::memcpy(scales + 4 * (kTokens + token), &value_scale, 4);
-    for (int d = 0; d < shape_.head_dim; ++d) {
+    for (int d = 0; d < dim; ++d) {
       keys[d * kTokens + token] = static_cast<std::byte>(Code(key[d], key_scale));
       values[(d / 16) * 256 + token * 16 + d % 16] =
           static_cast<std::byte>(Code(value[d], value_scale));
@@ -118,7 +128,7 @@ void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32
   int done = 0;
   if (type_ != KvType::kF32) {
     const auto convert = type_ == KvType::kF16 ? vector.float_to_f16 : vector.float_to_bf16;
-    for (; done + 16 <= shape_.head_dim; done += 16) {
+    for (; done + 16 <= dim; done += 16) {
       std::uint16_t halves[16];
       convert(key + done, 16, halves);
       for (int i = 0; i < 16; ++i) {
@@ -128,7 +138,7 @@ void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32
       std::memcpy(values + 2 * (done * kTokens + token * 16), halves, sizeof(halves));
     }
   }
-  for (int d = done; d < shape_.head_dim; ++d) {
+  for (int d = done; d < dim; ++d) {
     PutElement(type_, keys, d * kTokens + token, key[d]);
     PutElement(type_, values, (d / 16) * 256 + token * 16 + d % 16, value[d]);
   }
@@ -136,8 +146,9 @@ void KvPages::Store(const VectorKernels& vector, int layer, int head, std::int32
 
 void KvPages::ReadKeys(const VectorKernels& vector, int layer, int head, std::int32_t page,
                        float* key_tile) const {
+  const PageForm& form = layers_[static_cast<size_t>(layer)].form;
   const std::byte* keys = Head(layer, head, page);
-  const std::int64_t count = form_.key_elements;
+  const std::int64_t count = form.key_elements;
   switch (type_) {
     case KvType::kF32:
       std::memcpy(key_tile, keys, static_cast<size_t>(count) * 4);
@@ -150,7 +161,7 @@ void KvPages::ReadKeys(const VectorKernels& vector, int layer, int head, std::in
       break;
     case KvType::kQ8: {
       float scales[kTokens];
-      std::memcpy(scales, keys + count + form_.value_elements, sizeof(scales));
+      std::memcpy(scales, keys + count + form.value_elements, sizeof(scales));
       vector.codes_to_float_by_lane(reinterpret_cast<const std::int8_t*>(keys), scales, count,
                                     key_tile);
       break;
@@ -160,10 +171,11 @@ void KvPages::ReadKeys(const VectorKernels& vector, int layer, int head, std::in
 
 void KvPages::ReadValues(const VectorKernels& vector, int layer, int head, std::int32_t page,
                          float* value_blocks, std::int64_t block_stride) const {
+  const PageForm& form = layers_[static_cast<size_t>(layer)].form;
   const std::byte* keys = Head(layer, head, page);
-  const std::byte* values = keys + form_.value_offset();
+  const std::byte* values = keys + form.value_offset();
   constexpr int kBlock = kTokens * 16;
-  for (int block = 0; block < padded_dim_ / 16; ++block) {
+  for (int block = 0; block < padded_dim(layer) / 16; ++block) {
     float* out = value_blocks + block * block_stride;
     switch (type_) {
       case KvType::kF32:
@@ -179,7 +191,7 @@ void KvPages::ReadValues(const VectorKernels& vector, int layer, int head, std::
         break;
       case KvType::kQ8: {
         float scales[kTokens];
-        std::memcpy(scales, values + form_.value_elements + 4 * kTokens, sizeof(scales));
+        std::memcpy(scales, values + form.value_elements + 4 * kTokens, sizeof(scales));
         const auto* codes = reinterpret_cast<const std::int8_t*>(values) + block * kBlock;
         for (int i = 0; i < kBlock; ++i) out[i] = static_cast<float>(codes[i]) * scales[i / 16];
         break;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kernels/cpu/loops/vector_kernels.h"
 #include "kernels/kernels.h"
@@ -48,16 +49,21 @@ class KvPages : public KvMemory {
   void ReadValues(const VectorKernels& vector, int layer, int head, std::int32_t page,
                   float* value_blocks, std::int64_t block_stride) const;
 
-  int padded_dim() const { return padded_dim_; }  // head_dim rounded up to 16
+  // The head's values rounded up to 16.
+  int padded_dim(int layer) const { return layers_[static_cast<size_t>(layer)].padded_dim; }
 
  private:
   std::byte* Head(int layer, int head, std::int32_t page);
   const std::byte* Head(int layer, int head, std::int32_t page) const;
 
-  KvShape shape_;
+  struct Layer {
+    PageForm form;  // of this layer alone
+    int padded_dim = 0;
+    std::int64_t page_offset = 0;  // bytes of the layers before it in one page
+  };
+
   KvType type_;
-  PageForm form_;
-  int padded_dim_ = 0;
+  std::vector<Layer> layers_;
   // [layers, pages, kv_heads, head_bytes], zeroed; the system commits memory at the first touch.
   std::unique_ptr<std::byte, void (*)(void*)> bytes_;
 };

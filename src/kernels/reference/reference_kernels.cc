@@ -37,17 +37,17 @@ void RoundToQ8(std::span<float> head) {
 
 // Calls visit(offset in the form's bytes, whether it is a value's, index in `keys` or `values`).
 template <typename Visit>
-void ForEachElement(const FloatKv& kv, const PageForm& form, std::span<const std::int32_t> pages,
-                    const Visit& visit) {
+void ForEachElement(const FloatKv& kv, std::span<const std::int32_t> pages, const Visit& visit) {
+  std::int64_t layer_begin = 0;
   for (int layer = 0; layer < kv.shape.layers; ++layer) {
+    const PageForm form = FormOfLayer(kv.shape, layer, KvType::kF32);
     for (size_t i = 0; i < pages.size(); ++i) {
-      for (int head = 0; head < kv.shape.kv_heads; ++head) {
+      for (int head = 0; head < form.shape.kv_heads; ++head) {
         const std::int64_t block =
-            (static_cast<std::int64_t>(layer * pages.size() + i) * kv.shape.kv_heads + head) *
-            form.head_bytes;
+            layer_begin + static_cast<std::int64_t>(i) * form.page_bytes() + head * form.head_bytes;
         for (int token = 0; token < kPageTokens; ++token) {
           const size_t first = kv.Offset(layer, pages[i] * kPageTokens + token, head);
-          for (int d = 0; d < kv.shape.head_dim; ++d) {
+          for (int d = 0; d < form.shape.head_dim; ++d) {
             const size_t index = first + static_cast<size_t>(d);
             visit(block + 4 * PageForm::KeyIndex(token, d), false, index);
             visit(block + form.value_offset() + 4 * PageForm::ValueIndex(token, d), true, index);
@@ -55,7 +55,14 @@ void ForEachElement(const FloatKv& kv, const PageForm& form, std::span<const std
         }
       }
     }
+    layer_begin += static_cast<std::int64_t>(pages.size()) * form.page_bytes();
   }
+}
+
+// Values of one token's keys in a layer.
+size_t KeySize(const KvShape& shape, int layer) {
+  const KvHeads heads = shape.Of(layer);
+  return static_cast<size_t>(heads.heads) * static_cast<size_t>(heads.dim);
 }
 
 }  // namespace
@@ -68,16 +75,21 @@ std::span<const float> FloatMatrix::Row(std::int64_t row) const {
 
 size_t FloatKv::Offset(int layer, std::int32_t slot, int kv_head) const {
   const std::int32_t page = slot / kPageTokens;
+  const KvHeads heads = shape.Of(layer);
   BANYAN_CHECK(layer >= 0 && layer < shape.layers && slot >= 0 && page < pages);
-  BANYAN_CHECK(kv_head >= 0 && kv_head < shape.kv_heads);
-  const size_t head = (static_cast<size_t>(layer) * pages + page) * shape.kv_heads + kv_head;
-  return (head * kPageTokens + slot % kPageTokens) * shape.head_dim;
+  BANYAN_CHECK(kv_head >= 0 && kv_head < heads.heads);
+  size_t before = 0;
+  for (int other = 0; other < layer; ++other) {
+    before += KeySize(shape, other) * static_cast<size_t>(pages) * kPageTokens;
+  }
+  const size_t head = static_cast<size_t>(page) * heads.heads + kv_head;
+  return before + (head * kPageTokens + slot % kPageTokens) * heads.dim;
 }
 
 void FloatKv::Copy(const PageCopy& copy) {
   BANYAN_CHECK(copy.from >= 0 && copy.from < pages && copy.to >= 0 && copy.to < pages);
-  const size_t count = size_t{kPageTokens} * shape.kv_heads * shape.head_dim;  // in one layer
   for (int layer = 0; layer < shape.layers; ++layer) {
+    const size_t count = KeySize(shape, layer) * kPageTokens;
     const size_t from = Offset(layer, copy.from * kPageTokens, 0);
     const size_t to = Offset(layer, copy.to * kPageTokens, 0);
     std::copy_n(keys.data() + from, count, keys.data() + to);
@@ -86,16 +98,14 @@ void FloatKv::Copy(const PageCopy& copy) {
 }
 
 void FloatKv::Read(std::span<const std::int32_t> page_list, std::span<std::byte> bytes) const {
-  const PageForm form = FormOf(shape, KvType::kF32);
   std::ranges::fill(bytes, std::byte{0});
-  ForEachElement(*this, form, page_list, [&](std::int64_t at, bool value, size_t index) {
+  ForEachElement(*this, page_list, [&](std::int64_t at, bool value, size_t index) {
     std::memcpy(bytes.data() + at, (value ? values : keys).data() + index, sizeof(float));
   });
 }
 
 void FloatKv::Write(std::span<const std::byte> bytes, std::span<const std::int32_t> page_list) {
-  const PageForm form = FormOf(shape, KvType::kF32);
-  ForEachElement(*this, form, page_list, [&](std::int64_t at, bool value, size_t index) {
+  ForEachElement(*this, page_list, [&](std::int64_t at, bool value, size_t index) {
     std::memcpy((value ? values : keys).data() + index, bytes.data() + at, sizeof(float));
   });
 }
@@ -202,6 +212,7 @@ class ReferenceKernels final : public Kernels {
   std::string arithmetic() const override { return "double"; }
   int attention_tasks() const override { return 1; }
   const KernelOptions& options() const override { return options_; }
+  bool any_layers() const override { return true; }
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     BANYAN_CHECK(rows >= 0 && columns >= 0);
@@ -272,8 +283,9 @@ class ReferenceKernels final : public Kernels {
   }
 
   std::int64_t KvPageBytes(const KvShape& shape) const override {
-    return std::int64_t{2} * static_cast<std::int64_t>(sizeof(float)) * shape.layers *
-           shape.kv_heads * kPageTokens * shape.head_dim;
+    size_t floats = 0;
+    for (int layer = 0; layer < shape.layers; ++layer) floats += reference::KeySize(shape, layer);
+    return static_cast<std::int64_t>(2 * sizeof(float) * kPageTokens * floats);
   }
 
   void SetRopes(std::span<const RopeTable> ropes) override {
@@ -311,6 +323,9 @@ class ReferenceKernels final : public Kernels {
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
     reference::RmsNorm(x, AsFloats(weight).values, eps, out);
   }
+  void RmsNormGroups(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
+    reference::RmsNormGroups(x, AsFloats(weight).values, eps, out);
+  }
   MachineRates MeasureRates() override { return {}; }
   void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
                  Tensor& out) override {
@@ -338,6 +353,10 @@ class ReferenceKernels final : public Kernels {
     reference::Attend({AsStep(step), layer, shape}, qkv, AsFloats(kv), out);
   }
   void Glu(Gate gate, const Tensor& x, Tensor& out) override { reference::Glu(gate, x, out); }
+  void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
+                   Tensor& out) override {
+    reference::GateColumns(gate, gates, values, first, out);
+  }
   void Activate(Activation f, Tensor& x) override { reference::Activate(f, x); }
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     reference::GatherLogitRows(AsStep(step), x, out);

@@ -37,7 +37,7 @@ struct FloatVector final : Vector {
 struct FloatKv final : KvMemory {
   KvShape shape;
   KvType type = KvType::kF32;
-  std::vector<float> keys;    // [layers, pages, kv_heads, kPageTokens, head_dim]
+  std::vector<float> keys;    // [layers, pages, kv_heads, kPageTokens, head_dim] of each layer
   std::vector<float> values;  // the same
   // Index of the first value of one head of one token; slot = page * kPageTokens + offset.
   size_t Offset(int layer, std::int32_t slot, int kv_head) const;

@@ -33,6 +33,17 @@ void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& 
   for (std::int64_t r = 0; r < x.rows; ++r) NormalizeRow(Row(x, r), weight, eps, Row(out, r));
 }
 
+void RmsNormGroups(const Tensor& x, std::span<const float> weight, float eps, Tensor& out) {
+  BANYAN_CHECK(out.rows == x.rows && out.columns == x.columns);
+  BANYAN_CHECK(static_cast<size_t>(x.columns) % weight.size() == 0);
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    for (size_t first = 0; first < static_cast<size_t>(x.columns); first += weight.size()) {
+      NormalizeRow(Row(x, r).subspan(first, weight.size()), weight, eps,
+                   Row(out, r).subspan(first, weight.size()));
+    }
+  }
+}
+
 void LayerNorm(const Tensor& x, const FloatVector& weight, const FloatVector& bias, float eps,
                Tensor& out) {
   BANYAN_CHECK(out.rows == x.rows && out.columns == x.columns);
@@ -184,6 +195,18 @@ void Glu(Gate function, const Tensor& x, Tensor& out) {
   }
 }
 
+void GateColumns(Gate function, const Tensor& gates, const Tensor& values, std::int64_t first,
+                 Tensor& out) {
+  BANYAN_CHECK(gates.rows == out.rows && gates.columns == out.columns);
+  BANYAN_CHECK(values.rows == out.rows && first >= 0 && first + out.columns <= values.columns);
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    const std::span<const float> value = Row(values, r).subspan(static_cast<size_t>(first));
+    for (size_t i = 0; i < static_cast<size_t>(out.columns); ++i) {
+      Row(out, r)[i] = static_cast<float>(GateOf(function, Row(gates, r)[i]) * value[i]);
+    }
+  }
+}
+
 void Activate(Activation f, Tensor& x) {
   for (std::int64_t r = 0; r < x.rows; ++r) {
     for (float& value : Row(x, r)) {
@@ -292,27 +315,32 @@ void RotateAndStore(const LayerView& view, const QkNormWeights& norm, Tensor& qk
   const AttentionShape& shape = view.shape;
   const size_t head_dim = static_cast<size_t>(shape.head_dim);
   const size_t query_size = shape.heads * head_dim;
-  const size_t key_size = shape.kv_heads * head_dim;
+  const int stored = shape.stores ? shape.kv_heads : 0;
+  const size_t key_size = stored * head_dim;
   BANYAN_CHECK(qkv.rows == view.step.rows);
   BANYAN_CHECK(static_cast<size_t>(qkv.columns) == query_size + 2 * key_size);
-  BANYAN_CHECK(kv.shape.kv_heads == shape.kv_heads && kv.shape.head_dim == shape.head_dim);
+  const KvHeads kv_heads = {shape.kv_heads, shape.head_dim};
+  BANYAN_CHECK(kv.shape.Of(view.layer) == kv_heads);
   for (int r = 0; r < view.step.rows; ++r) {
     const std::span<float> query = Row(qkv, r).first(query_size);
     const std::span<float> key = Row(qkv, r).subspan(query_size, key_size);
     const std::span<float> value = Row(qkv, r).last(key_size);
     NormalizeHeads(query, norm.query, norm, head_dim);
     NormalizeHeads(key, norm.key, norm, head_dim);
+    QkNormWeights of_values = norm;
+    of_values.whole = false;
+    NormalizeHeads(value, norm.value, of_values, head_dim);
     if (shape.rope != kNoRope) {
       const StepRope& rope = view.step.ropes.at(static_cast<size_t>(shape.rope));
       for (int h = 0; h < shape.heads; ++h) {
         RotateHead(rope, r, query.subspan(h * head_dim, head_dim));
       }
-      for (int h = 0; h < shape.kv_heads; ++h) {
+      for (int h = 0; h < stored; ++h) {
         RotateHead(rope, r, key.subspan(h * head_dim, head_dim));
       }
       for (float& value : query) value *= rope.query_factors[static_cast<size_t>(r)];
     }
-    for (int h = 0; h < shape.kv_heads; ++h) {
+    for (int h = 0; h < stored; ++h) {
       const size_t at = kv.Offset(view.layer, view.step.batch.slots[r], h);
       const auto stored_key = std::span(kv.keys).subspan(at, head_dim);
       const auto stored_value = std::span(kv.values).subspan(at, head_dim);
@@ -374,7 +402,7 @@ std::vector<double> Apply(const std::shared_ptr<const Matrix>& matrix,
 }
 
 double Gated(const ExpertGate& gate, double g, double up) {
-  if (gate.limit == 0.0f) return g / (1.0 + std::exp(-g)) * up;
+  if (gate.limit == 0.0f) return GateOf(gate.function, g) * up;
   g = std::min(g, double{gate.limit});
   up = std::clamp(up, -double{gate.limit}, double{gate.limit});
   return (up + 1.0) * g / (1.0 + std::exp(-gate.slope * g));
@@ -387,7 +415,7 @@ void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) {
   BANYAN_CHECK(static_cast<size_t>(call.scores.columns) == call.table.experts.size());
   std::vector<ExpertChoice> choices(static_cast<size_t>(call.rule.chosen));
   for (std::int64_t r = 0; r < x.rows; ++r) {
-    ChooseExperts(Row(call.scores, r), call.rule.shares, choices);
+    ChooseExperts(Row(call.scores, r), call, choices);
     const std::span<const float> input = Row(x, r);
     const std::vector<double> values(input.begin(), input.end());
     std::vector<double> sum(values.size(), 0.0);

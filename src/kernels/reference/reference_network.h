@@ -12,6 +12,7 @@ void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& 
 // out[i] = x[i] / sqrt(mean(x²) + eps) * weight[i]; x and out may be the same memory.
 void NormalizeRow(std::span<const float> x, std::span<const float> weight, float eps,
                   std::span<float> out);
+void RmsNormGroups(const Tensor& x, std::span<const float> weight, float eps, Tensor& out);
 void LayerNorm(const Tensor& x, const FloatVector& weight, const FloatVector& bias, float eps,
                Tensor& out);
 void Clear(Tensor& x);
@@ -24,6 +25,8 @@ void AddLowRank(const Step& step, StepRows rows, const FactorTable& table, const
 void Scale(float factor, Tensor& x);
 void Glu(Gate gate, const Tensor& x, Tensor& out);
 void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out);
+void GateColumns(Gate function, const Tensor& gates, const Tensor& values, std::int64_t first,
+                 Tensor& out);
 void Activate(Activation f, Tensor& x);
 void GatherLogitRows(const Step& step, const Tensor& x, Tensor& out);
 

@@ -456,6 +456,7 @@ void UseKeptKv(EngineOptions& engine, const std::function<void(const std::string
     }
     engine.kv_store = KvStore::Open(options);
     engine.kv_save = engine.kv_store->writable();
+    engine.kv_store_optional = true;
     if (made) {
       notice("what was computed of the passages is kept in " + options.directory +
              " (at most 1 GiB), so that the next question is faster; --kv-store none: it is not");
