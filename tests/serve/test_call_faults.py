@@ -10,6 +10,7 @@ import contextlib
 import json
 import mmap
 import os
+import re
 import socket
 import struct
 import tempfile
@@ -38,6 +39,12 @@ def post(path, body, more=b""):
         len(data),
         data,
     )
+
+
+def is_whole(reply):
+    head, _, body = reply.partition(b"\r\n\r\n")
+    length = re.search(rb"Content-Length: (\d+)", head)
+    return body.endswith(b"0\r\n\r\n") if length is None else len(body) == int(length[1])
 
 
 # Without the engine: these may fail in a row.
@@ -173,16 +180,16 @@ class CallFaults(unittest.TestCase):
                 failed = self.seen()
                 self.arm(0)
                 self.assertEqual(reply.split(b"\r\n")[0], expected.split(b"\r\n")[0])
-                self.assertEqual(reply[-4:], expected[-4:])
+                self.assertTrue(is_whole(reply), reply)
                 if name != "no http":  # refused without a worker
                     self.assertGreater(failed, 0)
         self.check_whole()
 
     def test_who_leaves_is_missed_without_a_wakeup(self):
-        endless = dict(CHAT, max_tokens=2000, regex="[a-z ]{6000,}")
+        endless = dict(CHAT, max_tokens=2000, n=16, temperature=1, regex="[a-z ]{6000,}")
         self.arm(WAKEUPS, 1, ALWAYS)
         with self.server.raw(post(b"/v1/chat/completions", endless)):
-            self.server.wait_until(lambda: self.server.metric("banyan_running_answers") == 1)
+            self.server.wait_until(lambda: self.server.metric("banyan_running_answers") > 0)
         self.server.wait_until(lambda: self.server.metric("banyan_running_answers") == 0)
         self.arm(0)
         self.check_whole()
