@@ -69,6 +69,9 @@ struct JobOptions {
   bool csv_safe = false;  // CSV: no cell is a formula to a spreadsheet (an apostrophe before it)
   // Other files that the job reads, as (what it is, path); never written to.
   std::vector<std::pair<std::string, std::string>> other_files;
+  // A file of the caller's own that gets this run's rows as JSONL, whatever form the output's have;
+  // empty: none.
+  std::string rows_copy;
   std::string receipt;  // where the caller will write the receipt; empty: nowhere
   // What else the caller will write, as (option, path). These files and the receipt are guarded as
   // the output is, and written only where JobReceipt::MayWrite says so.

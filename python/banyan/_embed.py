@@ -7,9 +7,10 @@ import json
 import os
 import tempfile
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, NoReturn, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NoReturn, Sequence, TypeGuard, Union
 
 from . import _native, _storage
+from ._control import JobControl
 from ._errors import Error
 from ._model import bring
 from ._names import canonical_fields
@@ -59,15 +60,16 @@ class Embeddings:
 
 
 class Encoder:
-    """A model that gives vectors: BERT, MiniLM, RoBERTa, XLM-R, BGE-M3. In float32, as ``banyan embed``."""
+    """A model that gives vectors: BERT, MiniLM, RoBERTa, XLM-R, BGE-M3. In float32, as ``banyan embed``. `look` is
+    called some times a second while weights are loaded; what it raises ends that."""
 
     def __init__(self, model: str | os.PathLike[str], *, device: Device = "cpu", precision: Precision = "f32",
-                 threads: int = 0) -> None:
+                 threads: int = 0, look: Callable[[], object] | None = None) -> None:
         self.path = os.fspath(model)
         self.precision: str = precision
-        bring(self.path)
+        bring(self.path, look=look)
         self._native = _native.Encoder({"model": self.path, "device": device, "precision": precision,
-                                        "threads": threads})
+                                        "threads": threads}, look)
 
     def close(self) -> None:
         self._native.close()
@@ -96,30 +98,37 @@ class Encoder:
         return self._native.backend
 
     def embed(self, texts: Sequence[str], *, max_tokens: int = 0, sparse: bool = False, multi_vector: bool = False,
-              batch_rows: int = 0) -> Embeddings:
-        """Vectors of texts. Longer ones end at `max_tokens` (0: where the model's makers cut them)."""
-        found = self._native.embed(list(texts), max_tokens, sparse, multi_vector, batch_rows)
+              batch_rows: int = 0, look: Callable[[], object] | None = None) -> Embeddings:
+        """Vectors of texts. Longer ones end at `max_tokens` (0: where the model's makers cut them). `look` is called some
+        times a second; what it raises ends the work."""
+        found = self._native.embed(list(texts), max_tokens, sparse, multi_vector, batch_rows, look)
         errors = [None if problem is None else Error(problem[1], problem[0]) for problem in found["problems"]]
         return Embeddings(found["dense"], found["truncated"], errors, found["sparse"],
                           found["multi_vector"])
 
 
 @contextlib.contextmanager
-def opened_encoder(encoder: Encoder | str | os.PathLike[str], threads: int = 0) -> Iterator[Encoder]:
+def opened_encoder(encoder: Encoder | str | os.PathLike[str], threads: int = 0,
+                   look: Callable[[], object] | None = None) -> Iterator[Encoder]:
     """The caller's encoder, or one that is loaded and closed again."""
     if isinstance(encoder, Encoder):
         yield encoder
         return
-    with Encoder(encoder, threads=threads) as loaded:
+    with Encoder(encoder, threads=threads, look=look) as loaded:
         yield loaded
 
 
 Text = Union[str, Error]
 
 
+def _are_texts(data: Any) -> TypeGuard[Sequence[str | None]]:
+    """A list of texts, which are no paths whatever they look like."""
+    return isinstance(data, (list, tuple)) and all(one is None or isinstance(one, str) for one in data)
+
+
 def _texts(data: Data | Sequence[str | None], fields: Mapping[str, str]) -> tuple[list[Text], list[Any]]:
     """Texts, or why there is none, and ids; of texts alone no ids."""
-    if isinstance(data, (list, tuple)) and all(one is None or isinstance(one, str) for one in data):
+    if _are_texts(data):
         return [_no_text(f"row {place}", place, None) if one is None else one for place, one in enumerate(data)], []
     texts: list[Text] = []
     ids: list[Any] = []
@@ -176,11 +185,20 @@ def embed(data: Data | Sequence[str | None], *, model: Encoder | str | os.PathLi
     >>> banyan.embed(["a ferry", "a barge"], model=encoder).dense.shape[0]
     2
     """
+    return run_embed(JobControl(), data, model=model, fields=fields, field=field, max_tokens=max_tokens, sparse=sparse,
+                     multi_vector=multi_vector, batch_rows=batch_rows, output=output, overwrite=overwrite)
+
+
+def run_embed(control: JobControl, data: Data | Sequence[str | None], *, model: Encoder | str | os.PathLike[str],
+              fields: Mapping[str, str] | str | None = None, field: str | None = None, max_tokens: int = 0,
+              sparse: bool = False, multi_vector: bool = False, batch_rows: int = 0,
+              output: str | os.PathLike[str] | None = None, overwrite: bool = False) -> Embeddings:
+    """`embed`, which somebody else may end by `control`. Then nothing is written."""
     target = None if output is None else os.fspath(output)
     if target is not None and not _storage.plain_name(target).endswith((".jsonl", ".npy", ".parquet", ".pq")):
         raise Error(f"{target}: expected .jsonl, .npy or .parquet")
     if target is not None:
-        check_output(target, input_files(data), overwrite=overwrite)
+        check_output(target, [] if _are_texts(data) else input_files(data), overwrite=overwrite)
     if fields is not None and field is not None:
         raise Error("field: is another name of fields; give one of them")
     names = canonical_fields("embed", field if fields is None else fields) or {}
@@ -189,9 +207,11 @@ def embed(data: Data | Sequence[str | None], *, model: Encoder | str | os.PathLi
     if problems and len(problems) == len(texts):  # most likely another column is meant
         column = names.get("text", "text")
         raise Error(f"no row has a text in the column '{column}' (parameter fields); the first: {problems[0]}", "input")
-    with opened_encoder(model) as encoder:
-        embeddings = _embed_texts(encoder, texts, {"max_tokens": max_tokens, "sparse": sparse,
-                                                   "multi_vector": multi_vector, "batch_rows": batch_rows})
+    with opened_encoder(model, look=control.check) as encoder:
+        control.check()
+        embeddings = _embed_texts(encoder, texts, {"max_tokens": max_tokens, "sparse": sparse, "multi_vector": multi_vector,
+                                                   "batch_rows": batch_rows, "look": control.check})
+    control.check()
     embeddings.ids = ids
     if target is not None:
         _write(embeddings, target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Iterable, Mapping, Sequence, Union
 
 from ._errors import Error
 from ._options import Path
@@ -30,7 +30,11 @@ def question_list(questions: Questions) -> list[Question]:
     if isinstance(questions, str) or isinstance(questions, Mapping) and "question" in questions:
         return [questions]
     if not isinstance(questions, Mapping):
-        return list(questions)
+        listed = list(questions) if isinstance(questions, Iterable) and not isinstance(questions, bytes) else [questions]
+        for question in listed:
+            if not isinstance(question, (str, Mapping)):
+                raise Error(f"questions: expected a text or a dict with 'question', found {type(question).__name__}")
+        return listed
     named: list[Question] = []
     for name, question in questions.items():
         if not isinstance(question, str) and not (isinstance(question, Mapping) and "question" in question):

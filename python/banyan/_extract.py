@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Mapping
 
+from ._errors import Error
 from ._examples import Schema, examples_read, examples_text, json_text
 from ._model import Model
 from ._names import documented, task_options
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 def extract_task(schema: Schema, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of an extraction as the library takes them."""
+    if schema is None:
+        raise Error("schema: expected a dict, JSON text or a class of pydantic, found NoneType")
     return {**options, "schema": json_text(schema), "few_shot": examples_text(options.get("few_shot"))}
 
 

@@ -31,6 +31,8 @@ def text_cells(values: Iterable[Any]) -> list[str | None | Error]:
 
 def result_names(questions: str | Mapping[str, str], columns: Iterable[str], errors: bool) -> dict[str, str]:
     """Column → question. Raises an Error, before anything is asked, for a column that the frame has already."""
+    if not isinstance(questions, (str, Mapping)):
+        raise Error(f"questions: expected a text, or a dict of names and questions, found {type(questions).__name__}")
     named = {"answer": questions} if isinstance(questions, str) else dict(questions)
     if not named:
         raise Error("questions: expected at least one")
@@ -46,6 +48,13 @@ def result_names(questions: str | Mapping[str, str], columns: Iterable[str], err
                 )
             there.add(result)
     return named
+
+
+def choice_labels(labels: Sequence[str]) -> tuple[str, ...]:
+    """Raises an Error, before anything is asked, for what is no list of texts."""
+    if isinstance(labels, str) or not labels or not all(isinstance(label, str) for label in labels):
+        raise Error(f"labels: expected a list of texts, found {labels!r}")
+    return tuple(labels)
 
 
 def answered(

@@ -51,6 +51,8 @@ def canonical_fields(task: str, fields: Mapping[str, str] | str | None) -> dict[
         return None
     if isinstance(fields, str):
         fields = {DOCUMENT_FIELD[task]: fields}
+    if not isinstance(fields, Mapping):
+        raise Error(f"fields: expected the name of a column, or a dict of names, found {type(fields).__name__}")
     found: dict[str, str] = {}
     for ours, theirs in fields.items():
         name = DOCUMENT_FIELD[task] if ours in _DOCUMENT_NAMES and task != "rag" else ours

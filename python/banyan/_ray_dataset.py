@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Mapping, Sequence
 
+from . import _native
 from ._ask import ask
+from ._columns import InputColumns, template_names
 from ._embed import Encoder
 from ._errors import Error
-from ._examples import Questions, Schema
+from ._examples import Questions, Schema, json_text
 from ._extract import extract
 from ._index import Index
 from ._model import NO_ADAPTER, Model, named_model
@@ -38,6 +40,16 @@ class BatchWorker:
         return found
 
 
+def _check_columns(task: str, dataset: Any, options: Mapping[str, Any]) -> None:
+    """Before there are workers, where Ray knows the columns without computing them; else the first batch says it."""
+    schema = options.get("schema")
+    flat = dict(_native.flat_columns(json_text(schema) or "")) if task == "extract" else {}  # refuses what is no schema
+    known = dataset.schema(fetch_if_missing=False)
+    if known is not None:
+        InputColumns(task, options["fields"], flat=list(flat) if options.get("flat") else (), needed=template_names(options),
+                     asked_of_all=bool(options.get("questions"))).check(list(known.names))
+
+
 def _mapped(task: str, dataset: Any, options: Mapping[str, Any], *, model: Path | None,
             model_options: Mapping[str, Any] | None, workers: int, cpus_per_worker: float, gpus_per_worker: float,
             batch_documents: int, in_flight_bytes: int | None, engine: EngineOptions | None) -> Any:
@@ -47,6 +59,7 @@ def _mapped(task: str, dataset: Any, options: Mapping[str, Any], *, model: Path 
     import ray.data
     if not isinstance(dataset, ray.data.Dataset):
         raise Error(f"expected a Ray Dataset, found {type(dataset).__name__}; banyan.ray.{task} takes other inputs")
+    _check_columns(task, dataset, options)
     name, adapter = named_model(model, (model_options or {}).get("adapter"), task)
     loading = {"threads": max(1, int(cpus_per_worker)),
                "device": "cuda" if gpus_per_worker else "cpu", **(model_options or {}), "model": name,

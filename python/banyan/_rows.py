@@ -1,6 +1,7 @@
 """Rows around a job, which reads JSONL and writes JSONL: a folder with its files before it, `Rows` after it."""
 from __future__ import annotations
 
+import errno
 import html
 import itertools
 import json
@@ -73,9 +74,15 @@ class Folder:
         path = str(self.path / name)
         self.names[path] = shown
         lost: dict[str, int] = {}
-        with open(path, "wb") as file:
-            for place, row in enumerate(rows):
-                file.write(table_line(row, place, columns, lost))
+        try:
+            with open(path, "wb") as file:
+                for place, row in enumerate(rows):
+                    file.write(table_line(row, place, columns, lost))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise Error(f"{self.path.parent}: no room for the rows, which the job reads from there: {error.strerror}; TMPDIR names "
+                        "another folder", "io") from error
         if columns.first_id and shown == "rows":
             self._rename_rows(path, columns)
         for column, count in lost.items():
@@ -142,8 +149,8 @@ class Rows(Sequence[dict[str, Any]]):
     @property
     def lines(self) -> list[bytes]:
         if self._text is None:
-            raise Error(f"{self.output}: the rows are in this file alone; only JSONL and Parquet are read back",
-                        "unsupported")
+            raise Error(f"{self.output}: the rows are in this file alone: the job was resumed, or {tempfile.gettempdir()} had no room "
+                        "for them; those of .jsonl and .parquet are read back", "unsupported")
         return self._text.splitlines()
 
     def _all(self) -> list[dict[str, Any]]:

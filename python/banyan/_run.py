@@ -30,6 +30,8 @@ from ._versions import versions
 
 log = logging.getLogger("banyan")
 
+COPY = "copy.jsonl"  # in the job's folder: rows of an output that is not read back
+
 _NATIVE: dict[str, Callable[..., str]] = {
     "ask": _native.run_ask, "extract": _native.run_extract, "rag": _native.run_rag}
 
@@ -57,6 +59,19 @@ class JobCall:
     opened: Callable[[Mapping[str, Any], int], ContextManager[dict[str, Any]]] | None = None
 
     def __post_init__(self) -> None:
+        path = (str, os.PathLike)
+        for name, value, is_right, wanted in (
+                ("model", self.model, isinstance(self.model, (Model, *path)), "a Model, a path or a name"),
+                ("output", self.output, isinstance(self.output, path), "a path"),
+                ("progress", self.progress, isinstance(self.progress, bool) or callable(self.progress), "True, False or a callable"),
+                ("timeout", self.timeout, isinstance(self.timeout, (int, float)), "seconds")):
+            if value is not None and not is_right:
+                raise Error(f"{name}: expected {wanted}, found {type(value).__name__}")
+        limit, shard = self.job["limit"], self.job["shard"]
+        if limit is not None and not (hasattr(limit, "__index__") and limit >= 0):
+            raise Error(f"limit: expected a number of records, found {limit!r}")
+        if shard is not None and not (isinstance(shard, (tuple, list)) and len(shard) == 2):
+            raise Error(f"shard: expected (i, n), such as (1, 8), found {shard!r}")
         self.data = as_table(self.data, self.name, self.job["fields"])
 
     @property
@@ -114,6 +129,10 @@ def run_job(call: JobCall, control: JobControl | None = None, feeds: bool = Fals
         written = str(folder.path / "out.jsonl") if place is None else place if table is None else table.rows_file
         options = native_job(job, inputs)
         options["output"] = written
+        # Of a table that the library writes, where there is room for it; rows of earlier runs are in the table alone.
+        copy = folder.path / COPY if table is None and not job["resume"] and not _is_read_back(written, job) else None
+        if copy is not None:
+            options["rows_copy"] = str(copy)
         options["input_names"] = folder.names
         with models.use(call.model, call.name, control.check) as loaded, progress_call(call.progress) as shown, \
                 feeder or contextlib.nullcontext():
@@ -128,20 +147,27 @@ def run_job(call: JobCall, control: JobControl | None = None, feeds: bool = Fals
         receipt["versions"] = versions()
         if receipt["end"] == "too many errors":
             raise Error(f"stopped after more than {job['max_errors']} error rows (max_errors)", "input")
-        lines = _json_lines(written, job.get("output_format"))
+        lines = _json_lines(written, job) if copy is None else copy.read_bytes() if copy.exists() else None
         rows = Rows(lines, receipt, target, columns, call.flat, call.asked_of_all)
         if table is not None:
             table.finish(rows)
         return rows
 
 
-def _json_lines(path: str, output_format: str | None) -> bytes | None:
-    """What a job wrote; None where it is no JSONL, or packed in a way that Python cannot read."""
-    packed = path.endswith(".gz")
-    plain = path[:-3] if packed else path
-    if output_format != "jsonl" and (output_format or not plain.endswith((".jsonl", ".ndjson", ".json"))):
+def _is_read_back(path: str, job: Mapping[str, Any]) -> bool:
+    """The output is JSONL, plain or packed so that Python reads it."""
+    form = job.get("output_format")
+    plain = path.removesuffix(".gz")
+    if path.endswith(".zst"):
+        return False
+    return form == "jsonl" or not form and plain.endswith((".jsonl", ".ndjson", ".json"))
+
+
+def _json_lines(path: str, job: Mapping[str, Any]) -> bytes | None:
+    """What a job wrote; None where it cannot be read back."""
+    if not _is_read_back(path, job):
         return None
-    if packed:
+    if path.endswith(".gz"):
         with gzip.open(path, "rb") as file:
             return file.read()
     return pathlib.Path(path).read_bytes()

@@ -267,6 +267,8 @@ def as_table(data: Data, task: str, fields: Mapping[str, str] | None) -> Data:
         return series.to_frame(name)
     if kind.startswith("pyarrow."):
         return pyarrow().table({name: series})
+    if series.ndim != 1:
+        raise Error(f"data: expected one column of texts, found an array of {series.ndim} dimensions", "input")
     return [{name: one} for one in series.tolist()]
 
 

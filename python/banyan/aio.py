@@ -3,8 +3,8 @@
     rows = await banyan.aio.ask(pages, "Who signed it?")
 
 Parameters and results are those of `banyan.ask`, `extract`, `rag` and `embed`. The job computes on a thread of its own;
-the loop and its pool stay free. A coroutine that is cancelled ends its job within one step of the engine, or one matrix
-of a model that is being loaded. `banyan.stream` has rows as they come, for ``async for`` too.
+the loop and its pool stay free. A coroutine that is cancelled ends its job within one step of the engine, some thousand
+tokens of an encoder, or one matrix of a model that is being loaded. `banyan.stream` has rows as they come, for ``async for`` too.
 """
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ._ask import ask_call
 from ._control import JobControl
 from ._embed import Embeddings
 from ._embed import embed as _embed
+from ._embed import run_embed
 from ._extract import extract as _extract
 from ._extract import extract_call
 from ._rag import rag as _rag
@@ -64,9 +65,10 @@ async def rag(*arguments: Any, **named: Any) -> Rows:
 
 @as_coroutine_of(_embed)
 async def embed(*arguments: Any, **named: Any) -> Embeddings:
-    """`banyan.embed`, which is not ended before its time.
+    """`banyan.embed`.
 
     >>> asyncio.run(banyan.aio.embed(["a ferry"], model=encoder)).dense.shape[0]
     1
     """
-    return await on_thread(lambda: _embed(*arguments, **named))
+    control = JobControl()
+    return await on_thread(lambda: run_embed(control, *arguments, **named), control.stop)

@@ -117,6 +117,8 @@ def register(con: Any, *, model: Model | str | os.PathLike[str] | None = None,
     ``banyan_cache``, a text names another table, False forgets them with the process. (A function called ``extract``
     cannot be: SQL's own EXTRACT has that name.)
     """
+    if not hasattr(con, "create_function"):
+        raise Error(f"expected a connection of DuckDB, found {type(con).__name__}; duckdb.connect(PATH) opens one")
     structures = {name: sql_structure(schema) for name, schema in (schemas or {}).items()}
     for name in structures:
         if not name.isidentifier():

@@ -16,7 +16,7 @@ import pandas
 
 from ._answers import Answers
 from ._errors import Error
-from ._frames import REASON, answered, asked_columns, result_names, text_cells
+from ._frames import REASON, answered, asked_columns, choice_labels, result_names, text_cells
 from ._model import Model
 from ._options import Path
 
@@ -95,7 +95,7 @@ class BanyanSeries:
         ['Anna']
         """
         values, reasons = answered(
-            Answers(model, options={"ask": options}), text_cells(self._series), "choice", question, labels
+            Answers(model, options={"ask": options}), text_cells(self._series), "choice", question, choice_labels(labels)
         )
         found = pandas.DataFrame(
             [one or {"label": None, "probability": None} for one in values],

@@ -18,7 +18,7 @@ import polars
 from ._answers import Answers
 from ._embed import Encoder
 from ._errors import Error
-from ._frames import REASON, answered, asked_columns, result_names, text_cells
+from ._frames import REASON, answered, asked_columns, choice_labels, result_names, text_cells
 from ._model import Model
 from ._options import Path
 
@@ -145,7 +145,12 @@ class BanyanExpr:
         ['Anna']
         """
         return self._mapped(
-            Answers(model, options={"ask": options}), "choice", question, labels, polars.Struct(_CHOICE), errors
+            Answers(model, options={"ask": options}),
+            "choice",
+            question,
+            choice_labels(labels),
+            polars.Struct(_CHOICE),
+            errors,
         )
 
     def embed(self, *, encoder: Encoder, model: Model | Path | None = None) -> polars.Expr:

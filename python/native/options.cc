@@ -177,6 +177,7 @@ JobOptions JobOptionsOf(OptionReader& reader) {
   reader.Read("input_names", options.input_names);
   if (!options.input_names.empty()) options.problem_field = kProblemField;
   reader.Read("other_files", options.other_files);
+  reader.Read("rows_copy", options.rows_copy);
   // The package has (i, n), and hands both over.
   BoundOptions rows = Bind(options);
   std::erase_if(rows, [](const BoundOption& row) { return row.facts->name == "shard"; });

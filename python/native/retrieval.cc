@@ -16,12 +16,14 @@ struct TokenTexts {
       problems;  // [texts] kind and message; empty: none
 };
 
-TokenTexts Tokenise(const Encoder& encoder, const std::vector<std::string>& texts, int max_tokens) {
+TokenTexts Tokenise(const Encoder& encoder, const std::vector<std::string>& texts, int max_tokens,
+                    Interruption& interruption) {
   if (!encoder.text()) {
     throw Error(ErrorKind::kUnsupported, "embed: the model's files have no tokenizer");
   }
   TokenTexts result;
   for (const std::string& text : texts) {
+    interruption.Check();
     bool truncated = false;
     std::vector<TokenId> tokens = EncoderTokens(encoder, text, max_tokens, &truncated);
     result.truncated.push_back(truncated);
@@ -36,15 +38,15 @@ TokenTexts Tokenise(const Encoder& encoder, const std::vector<std::string>& text
   return result;
 }
 
-// Some passes at a time, so that Ctrl-C is heard between them.
+// Some passes at a time, so that Ctrl-C, or what ends the work otherwise, is heard between them.
 class Embedder {
  public:
-  Embedder(Encoder& encoder, const EmbedOptions& options) : encoder_(encoder), options_(options) {}
+  Embedder(Encoder& encoder, const EmbedOptions& options, Interruption& interruption)
+      : encoder_(encoder), options_(options), interruption_(interruption) {}
 
   std::vector<Embedding> Embed(const std::vector<std::vector<TokenId>>& texts) {
     constexpr size_t kManyTokens = 1 << 12;
     std::vector<Embedding> all;
-    Interruption interruption;
     for (size_t begin = 0; begin < texts.size();) {
       size_t end = begin;
       for (size_t tokens = 0; end < texts.size() && (end == begin || tokens < kManyTokens); ++end) {
@@ -57,9 +59,7 @@ class Embedder {
         all.push_back(std::move(embedding));
       }
       begin = end;
-      if (!interruption.Pending()) continue;
-      const nb::gil_scoped_acquire gil;
-      interruption.Raise();
+      interruption_.Check();
     }
     return all;
   }
@@ -67,10 +67,11 @@ class Embedder {
  private:
   Encoder& encoder_;
   const EmbedOptions options_;
+  Interruption& interruption_;
 };
 
 nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, int max_tokens,
-                    bool sparse, bool multi_vector, int batch_rows) {
+                    bool sparse, bool multi_vector, int batch_rows, nb::object look) {
   const std::shared_ptr<Encoder> encoder = self.encoder.get("encoder");
   if (!encoder->embeds()) {
     throw Error(ErrorKind::kUnsupported, "embed: the model is a reranker: it has no vectors");
@@ -79,10 +80,12 @@ nb::dict EmbedTexts(BoundEncoder& self, const std::vector<std::string>& texts, i
   std::vector<Embedding> embeddings;
   std::vector<float> dense;
   const auto width = static_cast<size_t>(encoder->dimensions());
+  Interruption interruption(std::move(look));
   {
     const nb::gil_scoped_release unlocked;
-    tokens = Tokenise(*encoder, texts, max_tokens);
-    embeddings = Embedder(*encoder, {sparse, multi_vector, batch_rows}).Embed(tokens.tokens);
+    tokens = Tokenise(*encoder, texts, max_tokens, interruption);
+    embeddings =
+        Embedder(*encoder, {sparse, multi_vector, batch_rows}, interruption).Embed(tokens.tokens);
     dense.resize(texts.size() * width);
     size_t next = 0;
     for (size_t i = 0; i < texts.size(); ++i) {
@@ -200,12 +203,16 @@ nb::dict Build(const std::string& directory, const std::vector<std::string>& inp
 
 void AddEncoder(nb::module_& module) {
   nb::class_<BoundEncoder>(module, "Encoder")
-      .def("__init__",
-           [](BoundEncoder* self, const nb::dict& values) {
-             const LoadOptions options = ReadAll(values, LoadOptionsOf);
-             const nb::gil_scoped_release unlocked;
-             new (self) BoundEncoder(Encoder::Load(options), options.model);
-           })
+      .def(
+          "__init__",
+          [](BoundEncoder* self, const nb::dict& values, nb::object look) {
+            LoadOptions options = ReadAll(values, LoadOptionsOf);
+            Interruption interruption(std::move(look));
+            options.progress = [&](std::int64_t, std::int64_t) { interruption.Check(); };
+            const nb::gil_scoped_release unlocked;
+            new (self) BoundEncoder(Encoder::Load(options), options.model);
+          },
+          nb::arg(), nb::arg().none())
       .def("close",
            [](BoundEncoder& self) {
              const nb::gil_scoped_release unlocked;
@@ -222,7 +229,8 @@ void AddEncoder(nb::module_& module) {
       .def_prop_ro(
           "backend",
           [](const BoundEncoder& self) { return self.encoder.get("encoder")->backend_name(); })
-      .def("embed", &EmbedTexts);
+      .def("embed", &EmbedTexts, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+           nb::arg().none());
 }
 
 // Indexes of documents, searched by words or by an encoder's vectors.

@@ -1,6 +1,10 @@
 """Vectors of texts: the command line's, as arrays without copies."""
+import asyncio
 import json
+import os
 import sys
+import threading
+import time
 import types
 import unittest
 from unittest import mock
@@ -68,6 +72,46 @@ class Embed(PackageTest):
             self.assertFalse(found.dense[1].any())
             rows = [json.loads(line) for line in (self.folder / "out.jsonl").read_text().splitlines()]
             self.assertIn("row 1", rows[1]["error"]["message"])
+
+    def test_a_coroutine_that_is_cancelled_ends_the_work(self):
+        import banyan.aio
+        path, out = self.encoder(), self.path("out.jsonl")
+        texts = [f"w{number % 30} w{number % 7} " * 20 for number in range(200_000)]  # minutes of work
+
+        async def run():
+            with banyan.Encoder(path, threads=1) as encoder:
+                before = set(threading.enumerate())
+                job = asyncio.ensure_future(banyan.aio.embed(texts, model=encoder, output=out))
+                await asyncio.sleep(0.3)
+                self.assertFalse(job.done())
+                job.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await asyncio.wait_for(job, 120)
+                deadline = time.monotonic() + 60
+                while set(threading.enumerate()) - before and time.monotonic() < deadline:
+                    await asyncio.sleep(0.01)
+                self.assertEqual(set(threading.enumerate()) - before, set())
+                return await banyan.aio.embed(["w1"], model=encoder)
+        self.assertEqual(len(asyncio.run(run()).ids), 0)
+        self.assertFalse(os.path.exists(out))
+
+    def test_texts_of_a_list_are_no_paths(self):
+        found = banyan.embed(["*.parquet", "/tmp", "w1"], model=self.encoder(), output=self.path("out.jsonl"))
+        self.assertEqual((found.errors, found.dense.shape[0]), ([None] * 3, 3))
+
+    def test_what_looks_ends_loading_and_embedding(self):
+        class Enough(Exception):
+            pass
+
+        def look():
+            raise Enough
+        path = self.encoder()
+        with self.assertRaises(Enough):
+            banyan.Encoder(path, look=look)
+        with banyan.Encoder(path) as encoder:
+            with self.assertRaises(Enough):
+                encoder.embed(["w1 w2"] * 3, look=look)
+            self.assertEqual(encoder.embed(["w1 w2"]).dense.shape[0], 1)
 
     def test_what_cannot_be_embedded_says_why(self):
         path = self.encoder()

@@ -10,6 +10,7 @@ import unittest
 import banyan
 import banyan.stream
 from banyan.__main__ import main
+from test_doors import has
 from test_lossless import QUESTION, Tables
 
 
@@ -109,6 +110,46 @@ class Needed(Tables):
         for data, kind in ((3, "int"), (None, "NoneType"), (print, "builtin_function_or_method")):
             with self.refused(f"data: expected files, texts, rows or a table, found {kind}", "input"):
                 banyan.ask(data, QUESTION, model="/nowhere.gguf")
+
+
+    def test_arguments_of_another_type_are_said_before_the_work(self):
+        import numpy  # comes with the package
+
+        rows = [{"context": "Text."}]
+        for named, words in (
+                ({"model": 3}, "model: expected a Model, a path or a name, found int"), ({"output": 3}, "output: expected a path, found int"),
+                ({"progress": "yes"}, "progress: expected True, False or a callable, found str"),
+                ({"limit": -1}, "limit: expected a number of records, found -1"),
+                ({"shard": "1/2"}, "shard: expected (i, n), such as (1, 8), found '1/2'"),
+                ({"timeout": "5"}, "timeout: expected seconds, found str"),
+                ({"fields": ["a"]}, "fields: expected the name of a column, or a dict of names, found list"),
+                ({"questions": 3}, "questions: expected a text or a dict with 'question', found int"),
+                ({"questions": ["Why?", None]}, "questions: expected a text or a dict with 'question', found NoneType"),
+                ({"data": numpy.array([["a", "b"]])}, "data: expected one column of texts, found an array of 2 dimensions")):
+            with self.refused(words):
+                banyan.ask(**{"data": rows, "questions": QUESTION, "model": "/nowhere.gguf", **named})
+        with self.refused("schema: expected a dict, JSON text or a class of pydantic, found NoneType"):
+            banyan.extract([{"text": "Text."}], None, model="/nowhere.gguf")
+
+    @has("pandas", "polars", "duckdb")
+    def test_accessors_say_so_too(self):
+        import pandas
+        import polars
+
+        import banyan.duckdb
+        import banyan.pandas
+        import banyan.polars
+
+        frame = pandas.DataFrame({"page": ["Text."]})
+        with self.refused("questions: expected a text, or a dict of names and questions, found list"):
+            frame.banyan.ask(["Who?"], text="page", model="/nowhere.gguf")
+        for labels in ([], "yes", ["yes", None]):
+            with self.refused(f"labels: expected a list of texts, found {labels!r}"):
+                frame["page"].banyan.ask_choice("Who?", labels, model="/nowhere.gguf")
+            with self.refused(f"labels: expected a list of texts, found {labels!r}"):
+                polars.col("page").banyan.ask_choice("Who?", labels, model="/nowhere.gguf")
+        with self.refused("expected a connection of DuckDB, found str"):
+            banyan.duckdb.register("boats.db", model="/nowhere.gguf")
 
 
 class Ids(Tables):

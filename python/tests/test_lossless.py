@@ -367,6 +367,12 @@ class Rows(Tables):
         self.assertEqual(found.to_arrow().column("id").to_pylist(), [1, None])
         path = self.write("in.jsonl", [{"id": 2, "context": "a"}, {"context": "b"}])
         self.assertEqual([row["id"] for row in self.ask(path)], [2, f"{path}:2"])
+        ids = [None, None, 1, None]  # rows before the first one with an id
+        path = self.write("later.jsonl", [{**({"id": id} if id else {}), "context": f"Text {k}."} for k, id in enumerate(ids)])
+        found, wanted = self.ask(path), [f"{path}:1", f"{path}:2", 1, f"{path}:4"]
+        self.assertEqual(([row["id"] for row in found], found.errors), (wanted, []))
+        self.assertEqual(found.lines, self.command_lines("ask", path, "-q", QUESTION, "--max-new", 3))
+        self.assertEqual([row["id"] for row in self.ask(path, limit=2)], [1, 2])
         pathlib.Path(self.path("in.csv")).write_text("id,context\n,a\n2,b\n3,c\n")
         self.assertEqual([row["id"] for row in self.ask(self.path("in.csv"))], [f"{self.path('in.csv')}:2", "2", "3"])
 

@@ -224,16 +224,6 @@ class Meaning(PackageTest):
         estimate = banyan.estimate(rows, model=self.model, max_new=4)
         self.assertEqual((estimate["records"], estimate["rows"]), (4, 4))
 
-    def test_outputs_that_are_not_read_back_say_so(self):
-        rows = banyan.ask([{"context": "a", "question": "b"}], model=self.model, max_new=2, output=self.path("out.csv"))
-        self.assertIn("1 rows", repr(rows))
-        with self.assertRaises(banyan.Error) as caught:
-            len(rows)
-        self.assertIn("out.csv: the rows are in this file alone", str(caught.exception))
-        packed = banyan.ask([{"context": "a", "question": "b"}], model=self.model, max_new=2,
-                            output=self.path("out.jsonl.gz"))
-        self.assertEqual(len(packed), 1)
-
 
 class Retrieval(PackageTest):
     """An encoder beside the model: the rows of the command line, found by vectors."""

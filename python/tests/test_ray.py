@@ -176,6 +176,26 @@ class Jobs(PackageTest):
             banyan.ray.ask_dataset(rows, "q?")
         self.assertIn("expected a Ray Dataset, found list", str(caught.exception))
 
+    def test_a_dataset_without_the_column_is_refused_before_there_are_workers(self):
+        import pyarrow
+        import pyarrow.parquet
+        pyarrow.parquet.write_table(pyarrow.table({"id": [1], "page": ["Anna steers."]}), self.path("in.parquet"))
+        for name, dataset in (("items", ray.data.from_items([{"id": 1, "page": "Anna steers."}])),
+                              ("parquet", ray.data.read_parquet(self.path("in.parquet")))):
+            with self.subTest(name):
+                with self.assertRaisesRegex(banyan.Error, "expected a column 'context'; the input has id, page"):
+                    banyan.ray.ask_dataset(dataset, "q?", model="/nowhere.gguf")
+                with self.assertRaisesRegex(banyan.Error, "expected a column 'question'; the input has id, page"):
+                    banyan.ray.ask_dataset(dataset, model="/nowhere.gguf", fields="page")
+                with self.assertRaisesRegex(banyan.Error, "expected a column 'text'; the input has id, page"):
+                    banyan.ray.extract_dataset(dataset, {"attributes": [{"name": "x"}]}, model="/nowhere.gguf")
+                with self.assertRaisesRegex(banyan.Error, "attributes"):
+                    banyan.ray.extract_dataset(dataset, {"atributes": []}, model="/nowhere.gguf", fields="page")
+                banyan.ray.ask_dataset(dataset, "q?", model=self.model_path, fields="page")
+        unknown = ray.data.from_items([{"page": "Anna steers."}]).map(lambda row: row)
+        with self.assertRaisesRegex(Exception, "expected a column 'context'"):  # of the first batch
+            banyan.ray.ask_dataset(unknown, "q?", model=self.model_path).take_all()
+
     def test_what_lies_in_the_object_store_is_bounded(self):
         """300 MB of texts pass through a store of 200 MB, in and out; nothing is spilled."""
         big = ray.data.range(300, override_num_blocks=100).map_batches(

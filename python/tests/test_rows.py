@@ -1,6 +1,7 @@
 """Jobs on everything that rows can come in: the rows are the command line's, byte for byte."""
 import json
 import unittest
+from unittest import mock
 
 import banyan
 from support import ROOT, PackageTest, documents
@@ -69,6 +70,26 @@ class Ask(PackageTest):
         banyan.ask(documents(5), model=self.model, max_new=8, output=self.path("out.csv"))
         self.lines("-o", self.path("cli.csv"))
         self.assertEqual((self.folder / "out.csv").read_bytes(), (self.folder / "cli.csv").read_bytes())
+
+    def test_rows_are_there_whatever_form_the_output_has(self):
+        given = [*documents(4), {"id": "bad", "context": 7, "question": "Why?"}]
+        wanted = banyan.ask(given, model=self.model, max_new=3).lines
+        for name in ("out.csv", "out.tsv", "out.md", "out.csv.gz", "out.jsonl.gz", "out.jsonl.zst", "out.ndjson", "out"):
+            with self.subTest(name):
+                found = banyan.ask(given, model=self.model, max_new=3, output=self.path(name))
+                self.assertEqual((found.lines, len(found), len(found.errors)), (wanted, 9, 1))
+                self.assertGreater((self.folder / name).stat().st_size, 0)
+        with mock.patch("banyan._run.COPY", "nowhere/copy.jsonl"):  # it cannot be written: the output can
+            found = banyan.ask(given, model=self.model, max_new=3, output=self.path("alone.csv"))
+            self.assertEqual((self.folder / "alone.csv").read_bytes(), (self.folder / "out.csv").read_bytes())
+            with self.assertRaisesRegex(banyan.Error, "alone.csv: the rows are in this file alone"):
+                found[0]
+        csv = {"model": self.model, "max_new": 3, "output": self.path("later.csv")}
+        banyan.ask(documents(2), **csv)
+        resumed = banyan.ask(documents(3), **csv, resume=True)
+        self.assertIn("6 rows", repr(resumed))
+        with self.assertRaisesRegex(banyan.Error, "later.csv: the rows are in this file alone: the job was resumed"):
+            resumed[0]
 
     def test_cells_without_a_value_are_no_values(self):
         import pandas

@@ -66,8 +66,10 @@ void CheckReadable(const std::string& file) {
         std::strerror(errno));
 }
 
+// Lines of JSONL without `mark` are passed over.
 std::unique_ptr<InputRows> OpenRows(const std::string& file, const InputOptions& options,
-                                    const std::atomic<bool>* cancelled) {
+                                    const std::atomic<bool>* cancelled,
+                                    const std::string& mark = {}) {
   if (file != "-") {
     if (options.format.empty()) RefuseForeignFormat(file);
     CheckReadable(file);
@@ -81,7 +83,7 @@ std::unique_ptr<InputRows> OpenRows(const std::string& file, const InputOptions&
   }
   switch (kind) {
     case InputKind::kJsonLines:
-      return MakeJsonLines(std::move(source));
+      return MakeJsonLines(std::move(source), mark);
     case InputKind::kJson:
       return MakeJsonRows(std::move(source));
     case InputKind::kCsv:
@@ -239,19 +241,44 @@ void InputReader::TakeProblem(InputRow& row) const {
   row.value.erase(found);
 }
 
+// Whether any row of the only file has an id; what comes through a pipe cannot be read twice. Lines
+// that do not have the field's name in them are not looked at any closer.
+bool InputReader::SomeRowBringsId() const {
+  const std::string& file = options_.files.front();
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) return false;
+  const auto renamed = fields_.find("id");
+  const std::string name = renamed == fields_.end() ? "id" : renamed->second;
+  const std::string mark = options_.limit < 0 ? Json(name).dump() : std::string();
+  try {
+    const std::unique_ptr<InputRows> rows = OpenRows(file, options_, cancelled_, mark);
+    InputRow row;
+    for (std::int64_t read = 0; read != options_.limit && rows->Next(row); ++read) {
+      const auto id = row.value.find(name);
+      if (id != row.value.end() && !id->is_null()) return true;
+      row = InputRow();
+    }
+  } catch (const Error&) {  // whoever reads the rows says what is wrong
+  }
+  return false;
+}
+
 // A row without an id gets its number; among rows that have ids also its file, so that its number
 // is not taken for one of theirs.
 void InputReader::GiveId(InputRow& row, bool blank_is_none) {
   const auto id = row.value.find("id");
   const bool none = id == row.value.end() || id->is_null() || (blank_is_none && *id == "");
-  if (!none || blank_is_none) has_ids_ |= id != row.value.end();
+  const bool has_column = blank_is_none && id != row.value.end();
+  if (!none || has_column) has_ids_ = true;
   if (!none) return;
   if (row.line == 0) {
     row.value["id"] = row.file == "standard input" ? "stdin" : row.file;
     return;
   }
   const std::int64_t number = row.number > 0 ? row.number : row.line;
-  if (options_.files.size() == 1 && !has_ids_) {
+  const bool one_file = options_.files.size() == 1;
+  if (one_file && !has_ids_) has_ids_ = !blank_is_none && SomeRowBringsId();
+  if (one_file && !*has_ids_) {
     row.value["id"] = number;
   } else {
     row.value["id"] = fmt::format("{}:{}", row.file, number);

@@ -37,7 +37,7 @@ struct InputRow {
   std::string content;      // its bytes, for its key
   // An object with our field names; what could be read when `problem`. A row that was read has an
   // `id`: its own, or the line's number (with the file's name before it where there are several
-  // files), or a document's file name.
+  // files or other rows bring ids), or a document's file name.
   Json value;
   Json given;  // with InputOptions::keep_given: a table's row, under its own names
   std::optional<RowProblem> problem;
@@ -60,6 +60,7 @@ struct InputOptions {
   std::string problem_field = {};                 // see JobOptions
   bool keep_given = false;    // rows of tables come with all that their file has
   bool wants_header = false;  // of a job: the tables' header is read before their rows
+  std::int64_t limit = -1;    // no more rows than this are wanted; -1: all
 
   // As one of the files has them.
   std::map<std::string, std::string> FieldsOf(const std::string& file) const;
@@ -100,6 +101,7 @@ class InputReader {
   void TakeProblem(InputRow& row) const;
   bool IsBadRowOfReader(const InputRow& row) const;
   void GiveId(InputRow& row, bool blank_is_none);
+  bool SomeRowBringsId() const;
 
   InputOptions options_;
   const std::atomic<bool>* cancelled_;
@@ -109,7 +111,8 @@ class InputReader {
   std::int64_t total_bytes_ = 0;
   std::int64_t finished_bytes_ = 0;  // of the files before it
   std::int64_t next_index_ = 0;
-  bool has_ids_ = false;  // a row had an id of its own: numbers may be ids of other rows
+  // A row has an id of its own: numbers may be ids of other rows. Unknown before the first row.
+  std::optional<bool> has_ids_;
 };
 
 // What a field is called whose own name stands for another one (`--field`): "input_" before it,

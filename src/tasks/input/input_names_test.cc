@@ -38,6 +38,35 @@ TEST_F(InputNames, AreWhatRowsSay) {
   EXPECT_EQ(Rows().at(0).value["id"], "boats.parquet:1");
 }
 
+TEST_F(InputNames, NumbersOfRowsAreNobodysIds) {
+  const std::string with_ids = R"({"context":"a"}
+{"context":"the \"id\" is said"}
+{"id":1,"name":2,"context":"c"}
+{"context":"d"}
+)";
+  const auto ids = [&](const std::string& text) {
+    std::ofstream(file_) << text;
+    std::vector<Json> found;
+    for (const InputRow& row : Rows()) found.push_back(row.value.value("id", Json()));
+    return found;
+  };
+  const auto place = [&](int line) { return file_ + ":" + std::to_string(line); };
+  EXPECT_EQ(ids(with_ids), (std::vector<Json>{place(1), place(2), 1, place(4)}));
+  options_.limit = 2;  // the row with an id is not wanted
+  EXPECT_EQ(ids(with_ids).at(0), 1);
+  options_.limit = 3;
+  EXPECT_EQ(ids(with_ids).at(0), place(1));
+  options_.limit = -1;
+  EXPECT_EQ(ids("{\"context\":\"the \\\"id\\\"\"}\n{\"id\":null}\n{\"a\":{\"id\":1}}\n"),
+            (std::vector<Json>{1, 2, 3}));
+  EXPECT_EQ(ids("{\"context\":\"a\"}\nno JSON \"id\"\n{\"id\":1}\n").at(0), place(1));
+  options_.fields = {{"id", "name"}};
+  EXPECT_EQ(ids(with_ids), (std::vector<Json>{place(1), place(2), 2, place(4)}));
+  options_.fields.clear();
+  options_.format = "json";
+  EXPECT_EQ(ids(R"([{"context":"a"},{"id":1}])"), (std::vector<Json>{place(1), 1}));
+}
+
 TEST_F(InputNames, ARowBringsItsProblemWhereThatIsAskedFor) {
   for (const InputRow& row : Rows()) EXPECT_FALSE(row.problem);
   options_.problem_field = "banyan:problem";

@@ -33,14 +33,14 @@ Json IdOnly(const std::string& line) {
 
 class JsonLines : public InputRows {
  public:
-  explicit JsonLines(std::unique_ptr<ByteSource> source)
-      : reader_(std::move(source), kMaxRowBytes) {}
+  JsonLines(std::unique_ptr<ByteSource> source, std::string mark)
+      : reader_(std::move(source), kMaxRowBytes), mark_(std::move(mark)) {}
 
   bool Next(InputRow& row) override {
     std::string& line = row.content;
     do {
       if (!reader_.Next(line)) return false;
-    } while (IsBlank(line) && !reader_.too_long());
+    } while (!reader_.too_long() && (IsBlank(line) || line.find(mark_) == std::string::npos));
     row.line = reader_.number();
     row.value = Json::object();
     if (reader_.too_long()) {
@@ -55,6 +55,7 @@ class JsonLines : public InputRows {
 
  private:
   LineReader reader_;
+  const std::string mark_;  // what a row has in it
 };
 
 class CsvRows : public InputRows {
@@ -172,8 +173,8 @@ void ReadJsonRow(InputRow& row) {
   row.value = Json::object();
 }
 
-std::unique_ptr<InputRows> MakeJsonLines(std::unique_ptr<ByteSource> source) {
-  return std::make_unique<JsonLines>(std::move(source));
+std::unique_ptr<InputRows> MakeJsonLines(std::unique_ptr<ByteSource> source, std::string mark) {
+  return std::make_unique<JsonLines>(std::move(source), std::move(mark));
 }
 
 std::unique_ptr<ByteSource> FindDelimiter(std::unique_ptr<ByteSource> source, char& delimiter) {

@@ -31,7 +31,8 @@ class InputRows {
   virtual char delimiter() const { return 0; }
 };
 
-std::unique_ptr<InputRows> MakeJsonLines(std::unique_ptr<ByteSource> source);
+// Lines without `mark` are passed over.
+std::unique_ptr<InputRows> MakeJsonLines(std::unique_ptr<ByteSource> source, std::string mark = {});
 
 // A JSON file: rows of an array, or one object; what is neither is read as JSONL.
 std::unique_ptr<InputRows> MakeJsonRows(std::unique_ptr<ByteSource> source);

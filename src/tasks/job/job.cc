@@ -84,6 +84,7 @@ InputOptions InputOf(const JobOptions& options, std::vector<std::string> files) 
   input.other_document_field = options.other_document_field;
   input.names = options.input_names;
   input.problem_field = options.problem_field;
+  input.limit = options.limit;
   return input;
 }
 

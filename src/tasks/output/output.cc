@@ -167,7 +167,24 @@ void JobOutput::Write(const Key128& key, std::span<const OutputRow> rows) {
   AddTo(hash_, record.hash);
   Writing(has_journal(), [&] { file_->Append(text); });
   if (has_journal()) journal_->Add(record);
+  Copy(rows);
   unflushed_ = uncommitted_ = true;
+}
+
+// The output does not depend on it: where it cannot be written it is removed.
+void JobOutput::Copy(std::span<const OutputRow> rows) {
+  const std::string& path = options_.rows_copy;
+  if (path.empty() || copy_failed_) return;
+  try {
+    if (!copy_) copy_ = std::make_unique<OutputFile>(path, Packing::kNone);
+    for (const OutputRow& row : rows) copy_->Append(RowFormat::JsonLine(row));
+    if (rows.empty()) copy_->Flush();
+  } catch (const Error&) {
+    copy_failed_ = true;
+    copy_.reset();
+    std::error_code none;
+    if (std::filesystem::is_regular_file(path, none)) std::filesystem::remove(path, none);
+  }
 }
 
 void JobOutput::Tick() {
@@ -191,6 +208,7 @@ void JobOutput::Tick() {
 
 void JobOutput::Finish(bool complete, const Key128& input) {
   if (!finished_) Checkpoint(complete, input);
+  Copy({});
 }
 
 void JobOutput::Checkpoint(bool complete, const Key128& input) {

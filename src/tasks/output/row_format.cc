@@ -181,10 +181,12 @@ std::string RowFormat::Line(const OutputRow& row) {
   for (const std::string& name : wanted_) {
     if (row.fields.contains(name)) used_.insert(name);
   }
-  if (format_ == OutputFormat::kJsonLines) return DumpJson(row.fields) + "\n";
+  if (format_ == OutputFormat::kJsonLines) return JsonLine(row);
   if (format_ == OutputFormat::kText) return TextLines(row);
   return format_ == OutputFormat::kMarkdown ? MarkdownLine(row) : CsvLine(row);
 }
+
+std::string RowFormat::JsonLine(const OutputRow& row) { return DumpJson(row.fields) + "\n"; }
 
 // What has no column stands in the column `more` as JSON, an error with all of its parts.
 std::string RowFormat::CsvLine(const OutputRow& row) {

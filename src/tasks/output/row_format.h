@@ -63,6 +63,7 @@ class RowFormat {
   char delimiter() const { return delimiter_; }
   std::string Header() const;  // what a table begins with; empty for JSONL
   std::string Line(const OutputRow& row);
+  static std::string JsonLine(const OutputRow& row);
   // Of --columns: those that no row had.
   std::vector<std::string> UnusedColumns() const;
 
