@@ -72,14 +72,29 @@ class Grounded(RagTest):
             counts["of several"] += len(row["citations"]) > 1
         return counts
 
+    def check_sure(self, rows):
+        """No document is clearly surer of something else than the row is of its answer."""
+        compared = 0
+        for row in rows:
+            for other in row.get("alternatives", []):
+                self.assertGreaterEqual(other["confidence"], 0.1499, row)
+                if row["answer"] is None:
+                    continue
+                compared += 1
+                self.assertLessEqual(other["confidence"], 1.2 * row["confidence"] + 0.001, row)
+        return compared
+
     def test_nothing_is_said_that_no_document_says(self):
         counts, records = collections.Counter(), []
         for part in range(4):  # each has the time of a command
             records = [record(number) for number in range(250 * part, 250 * part + 250)]
-            counts.update(self.check(self.rag(self.write("in.jsonl", records), "--max-new", "24"), records))
+            rows = self.rag(self.write("in.jsonl", records), "--max-new", "24")
+            counts.update(self.check(rows, records))
+            counts["compared"] += self.check_sure(rows)
         self.assertGreater(counts["answers"], 300, counts)
         self.assertGreater(counts["none"], 30, counts)
         self.assertGreater(counts["disputed"], 50, counts)
+        self.assertGreater(counts["compared"], 30, counts)
         for more in (["--max-new", "3"], ["--rule", "mixture", "--abstention", "0"], ["--switch", "token", "--relevance", "equal"]):
             few = records[:40]
             rows = self.rag(self.write("few.jsonl", few), *more)

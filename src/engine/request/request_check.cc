@@ -146,7 +146,8 @@ class Checker {
       }
       if (experts >= rules_.most_branches) {
         Throw(ErrorKind::kLimit,
-              "{} experts and the prior are one step's work: it takes at most {} streams here",
+              "{} experts and the prior are one step's work: it takes at most {} streams here (see "
+              "--max-streams and --batch-rows)",
               experts, rules_.most_branches);
       }
       if (rules_.sequential) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/error.h"
 #include "tasks/job/task.h"
 #include "tasks/output/row_format.h"
 
@@ -14,6 +15,19 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr size_t kMostAlternatives = 4;
 constexpr double kLeastShare = 1e-12;  // of a probability whose logarithm is taken
+// Measured on 98 questions to documents that contradict each other and 320 others: with it 78 %
+// and 14 to 19 % list an alternative.
+constexpr double kLeastAlternative = 0.15;
+// Measured on 320 questions over 16 documents with three readers: 3 to 5 % more are right. From 1
+// to 1.5 the difference is small.
+constexpr double kClearlySurer = 1.2;
+
+// Whether one has all words of the other, in their order: it is no other answer.
+bool HasTheOther(const std::string& a, const std::string& b) {
+  const std::string first = ' ' + ComparableAnswer(a) + ' ';
+  const std::string second = ' ' + ComparableAnswer(b) + ' ';
+  return first.find(second) != std::string::npos || second.find(first) != std::string::npos;
+}
 
 }  // namespace
 
@@ -29,8 +43,9 @@ const Calibration* RagEvidence::CalibrationOf(const char* kind) const {
 }
 
 std::vector<RagEvidence::Candidate> RagEvidence::Candidates(const RagAnswers& answers,
-                                                            const std::string& said) const {
+                                                            const std::string& shown) const {
   const Calibration* calibration = CalibrationOf("answer");
+  const std::string said = answers.joint ? text_of_(*answers.joint) : shown;
   std::vector<Candidate> candidates;
   if (!said.empty()) candidates.push_back(Candidate{said, {}, 1.0});
   std::vector<std::string> parts;  // of an answer of several spans: they are no other answers
@@ -64,6 +79,16 @@ std::vector<RagEvidence::Candidate> RagEvidence::Candidates(const RagAnswers& an
   return candidates;
 }
 
+std::optional<size_t> RagEvidence::ClearlySurer(const RagAnswers& answers,
+                                                const std::string& said) const {
+  if (CalibrationOf("answer") == nullptr) return std::nullopt;
+  const std::vector<Candidate> candidates = Candidates(answers, said);
+  const auto surest = std::ranges::min_element(candidates, {}, &Candidate::all_wrong);
+  const double least = kClearlySurer * candidates.front().confidence();
+  if (surest == candidates.begin() || surest->confidence() <= least) return std::nullopt;
+  return surest->documents.front();
+}
+
 // A null is right if no document has the answer: as sure as the least sure of them is.
 std::optional<double> RagEvidence::NullConfidence(const Answer& answer) const {
   const Calibration* calibration = CalibrationOf("null");
@@ -87,9 +112,17 @@ void RagEvidence::Write(const RagAnswers& answers, const std::string& said,
     const std::optional<double> sure = NullConfidence(answers.answer);
     if (sure) row["confidence"] = RowProbability(*sure);
   } else {
-    if (calibrated) row["confidence"] = RowProbability(candidates.front().confidence());
-    candidates.erase(candidates.begin());
+    const auto shown = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
+      return ComparableAnswer(candidate.answer) == ComparableAnswer(said);
+    });
+    BANYAN_CHECK(shown != candidates.end());
+    if (calibrated) row["confidence"] = RowProbability(shown->confidence());
+    candidates.erase(shown);
   }
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    return candidate.documents.empty() || HasTheOther(candidate.answer, said) ||
+           (calibrated && candidate.confidence() < kLeastAlternative);
+  });
   std::ranges::stable_sort(
       candidates, [](const Candidate& a, const Candidate& b) { return a.all_wrong < b.all_wrong; });
   OrderedJson alternatives = OrderedJson::array();

@@ -22,8 +22,11 @@ class RagEvidence {
 
   // Whether the answer may be shown: where answers are copied, a document has it.
   bool Stands(const std::string& said) const;
+  // The document whose own answer is clearly surer than `said`, what all experts say together.
+  // Nothing: there is none, or the model's card has no calibration.
+  std::optional<size_t> ClearlySurer(const RagAnswers& answers, const std::string& said) const;
   // `confidence`, where the model's card has a calibration, and `alternatives`: what documents
-  // answer otherwise, the surest first. `said`: the answer; empty: null.
+  // answer otherwise, the surest first, if they are sure enough. `said`: the answer; empty: null.
   void Write(const RagAnswers& answers, const std::string& said, nlohmann::ordered_json& row) const;
 
  private:

@@ -53,6 +53,7 @@ struct RagAnswers {
   };
 
   Answer answer;
+  std::optional<Answer> joint;    // what all experts say, where a document's own answer is surer
   std::vector<Alone> alone;       // of documents that may have an answer, the best first
   std::optional<Answer> scored;   // the answer once more, by the document that is cited
   std::vector<Answer> notes;      // map-reduce: [documents]

@@ -16,6 +16,7 @@
 #include "tasks/job/job.h"
 #include "tasks/job/record_window.h"
 #include "tasks/options/task_options.h"
+#include "tasks/rag/rag_evidence.h"
 #include "tasks/rag/rag_prompt.h"
 #include "text/unicode.h"
 
@@ -47,6 +48,7 @@ std::vector<PromptSegment> RagWork::NextPrompts() {
       if (std::vector<PromptSegment> prompts = AskAlone(); !prompts.empty()) return prompts;
       [[fallthrough]];
     case Stage::kAlone:
+      PreferSurest();
       if (!settings_.options.verify) break;
       stage_ = Stage::kVerify;
       return AskWithoutCited();
@@ -122,6 +124,29 @@ std::vector<PromptSegment> RagWork::AskAlone() {
                                     says ? rows_.SourceOf(answer, rows_.TextOf(answer)) : 0,
                                     says ? answer.tokens : std::vector<TokenId>()));
   return prompts;
+}
+
+// Experts together may say what none of them is sure of: then the answer is that of the document
+// that is. The paper's rule (--switch token) stays as it is.
+void RagWork::PreferSurest() {
+  const std::string said = rows_.TextOf(answers_.answer);
+  const bool words = settings_.options.panel.switching == SwitchRule::kWord;
+  if (!words || answers_.alone.empty() || SaysNothing(said)) return;
+  const RagEvidence evidence(settings_, record_,
+                             [this](const Answer& one) { return rows_.TextOf(one); });
+  const std::optional<size_t> surer = evidence.ClearlySurer(answers_, said);
+  if (!surer) return;
+  const auto alone = std::ranges::find(answers_.alone, *surer, &RagAnswers::Alone::document);
+  Answer chosen = alone->answer;
+  Answer& joint = answers_.joint.emplace(std::move(answers_.answer));
+  chosen.experts.assign(chosen.tokens.size(), static_cast<std::int32_t>(*surer));
+  chosen.betas = joint.betas;
+  chosen.abstentions = joint.abstentions;
+  chosen.prompt_tokens = joint.prompt_tokens;
+  chosen.cached_tokens = joint.cached_tokens;
+  chosen.first_token_seconds = joint.first_token_seconds;
+  chosen.seconds = joint.seconds;
+  answers_.answer = std::move(chosen);
 }
 
 // A request for every document that the answer cites, without that document. The KV of

@@ -34,6 +34,7 @@ class RagWork : public RecordWork {
   std::vector<PromptSegment> AskOverNotes();
   std::vector<PromptSegment> AskAlone();
   std::vector<PromptSegment> AskWithoutCited();
+  void PreferSurest();
 
   const RagSettings& settings_;
   const RagRecord record_;
