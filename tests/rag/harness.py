@@ -52,7 +52,7 @@ class RagTest(unittest.TestCase):
 
     def run_banyan(self, *arguments, code=0, stdin=None, **more):
         result = subprocess.run([BANYAN, *map(str, arguments)], input=stdin, capture_output=True, text=True,
-                                timeout=280, cwd=self.folder, **more)
+                                timeout=800, cwd=self.folder, **more)
         self.assertEqual(result.returncode, code, result.stderr)
         return result
 

@@ -32,7 +32,7 @@ class KeptKv(RagTest):
         return dict(os.environ, BANYAN_CACHE=str(cache or self.cache))
 
     def ask(self, *more, cache=None, **process):
-        done = subprocess.run(self.command(*more), capture_output=True, text=True, timeout=280, cwd=self.folder,
+        done = subprocess.run(self.command(*more), capture_output=True, text=True, timeout=800, cwd=self.folder,
                               env=self.environment(cache), **process)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return timeless(json.loads(done.stdout))
@@ -90,7 +90,7 @@ class KeptKv(RagTest):
         running = [subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
                                     env=self.environment()) for _ in range(4)]
         for process in running:
-            out, errors = process.communicate(timeout=280)
+            out, errors = process.communicate(timeout=800)
             self.assertEqual((process.returncode, errors), (0, ""))
             self.assertEqual(timeless(json.loads(out)), expected)
         self.run_banyan("kv", "verify", self.kept)
