@@ -384,7 +384,7 @@ class Rows(People):
     def test_ids_are_optional(self):
         self.write("in.jsonl", [{"context": FERRY, "questions": [WHO]}, {"id": None, "context": FERRY, "question": WHO},
                                 {"id": "own", "context": FERRY, "question": WHO}])
-        self.assertEqual([r["id"] for r in self.rows_of("in.jsonl")], [1, 2, "own"])
+        self.assertEqual([r["id"] for r in self.rows_of("in.jsonl")], ["in.jsonl:1", "in.jsonl:2", "own"])
         self.write("in.csv", f"id,context,question\n,x,{WHO}\nb,y,{WHO}\n")
         self.assertEqual([r["id"] for r in self.rows_of("in.csv")], ["in.csv:2", "b"])
         self.assertEqual([r["id"] for r in self.rows_of("in.jsonl", "in.csv")],
