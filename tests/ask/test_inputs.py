@@ -144,8 +144,9 @@ class JsonFiles(AskTest):
     def test_an_array_is_a_table(self):
         docs = [{"context": "The \"ferry\", [leaves] {at} seven\\", "note": {"a": [1, 2]}}, {"id": "y", "context": "The yacht."}]
         for indent in (None, 2):
-            rows = self.answers(self.write("in.json", json.dumps(docs, indent=indent)), *ANSWER, "--ordered")
-            self.assertEqual([row["id"] for row in rows], [1, "y"])
+            path = self.write("in.json", json.dumps(docs, indent=indent))
+            rows = self.answers(path, *ANSWER, "--ordered")
+            self.assertEqual([row["id"] for row in rows], [f"{path}:1", "y"])
             self.assertEqual(rows[0]["note"], {"a": [1, 2]})
 
     def test_one_object_is_one_row(self):
