@@ -100,15 +100,32 @@ bool NamesShare(const ExtractAttribute& attribute) {
                   has("interest") || has("zins"));
 }
 
+constexpr const char* kNumber = "0123456789.,' ";
+
+// "EUR 111.72" and "111.72 EUR" are no shares.
+std::string AgainstUnitsIn(const std::string& raw, const Unit& wanted) {
+  const size_t begin = raw.find_first_of("0123456789");
+  if (begin == std::string::npos) return "";
+  const size_t end = std::min(raw.find_first_not_of(kNumber, begin), raw.size());
+  const Unit* unit = SureUnit(Following(raw, end));
+  if (unit == nullptr && IsMoney(SureUnit(Preceding(raw, begin)))) {
+    unit = SureUnit(Preceding(raw, begin));
+  }
+  if (unit == nullptr || CanConvert(*unit, wanted)) return "";
+  return fmt::format("'{}' is no {}", raw, DimensionName(wanted.dimension));
+}
+
 std::string AgainstNumber(const ExtractAttribute& attribute, const nlohmann::ordered_json& value,
                           const std::string& raw, std::string_view document) {
   const bool share = NamesShare(attribute);
   const Unit* wanted = share                    ? FindUnit("%")
                        : attribute.unit.empty() ? nullptr
                                                 : FindUnit(attribute.unit);
-  // What was copied with a unit was converted by it.
-  const bool bare = raw.find_first_not_of("0123456789.,' ") == std::string::npos;
-  if (wanted == nullptr || !value.is_number() || !bare) return "";
+  if (wanted == nullptr || !value.is_number()) return "";
+  // What was copied with a unit was converted by it, if the attribute has one.
+  if (raw.find_first_not_of(kNumber) != std::string::npos) {
+    return attribute.unit.empty() ? AgainstUnitsIn(raw, *wanted) : "";
+  }
   std::string against;
   bool somewhere = false, unopposed = false;
   ForEachPlace(document, raw, [&](size_t begin, size_t end) {

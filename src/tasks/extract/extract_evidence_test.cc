@@ -73,6 +73,13 @@ TEST(Evidence, AShareIsNoAmount) {
   EXPECT_EQ(EvidenceAgainst(rate, 20, "20", "VAT rate: 20"), "");
   EXPECT_EQ(EvidenceAgainst(rate, 120, "120 %", "growth of 120 %"), "");
   EXPECT_EQ(EvidenceAgainst(rate, 120, "120", "growth of 120 %"), "");
+  // An amount that was copied with its currency.
+  const ExtractAttribute percent = Number("vat_percent", "");
+  const std::string bill = "VAT 19% 111.72 EUR. Net EUR 588.00";
+  EXPECT_THAT(EvidenceAgainst(percent, 111.72, "111.72 EUR", bill), HasSubstr("is no share"));
+  EXPECT_THAT(EvidenceAgainst(percent, 588, "EUR 588.00", bill), HasSubstr("is no share"));
+  EXPECT_EQ(EvidenceAgainst(percent, 19, "VAT 19%", bill), "");
+  EXPECT_EQ(EvidenceAgainst(percent, 19, "19 per cent", "VAT 19 per cent"), "");
   EXPECT_EQ(EvidenceAgainst(Number("exchange rate", ""), 114, "114", "114 JPY"), "");
 }
 

@@ -137,6 +137,7 @@ class ValueMaker {
       std::string against = EvidenceAgainst(attribute, value.value, written.json, text_);
       if (!against.empty()) {
         value.value = nullptr;
+        value.unit.clear();
         value.reason = std::move(against);
       }
     }
