@@ -25,7 +25,7 @@ class Answer {
     this.element.classList.toggle('bad', 'error' in row);
     this.element.classList.toggle('null', !('error' in row) && row.answer === null);
     this.text.data = 'error' in row ? row.error.message : row.answer ?? notSaid;
-    if (row.answer != null && row.confidence !== undefined) this.element.dataset.sure = `${Math.round(100 * row.confidence)} %`;
+    if (!('error' in row) && row.confidence !== undefined) this.element.dataset.sure = `${Math.round(100 * row.confidence)} %`;
   }
 
   stop() {

@@ -60,7 +60,7 @@ export class Documents {
     const before = this.all.length + this.large.length;
     for (const file of files) {
       try {
-        if (!file.size) throw new Error('the file is empty');
+        if (!file.size) throw new Error('the file has no text');
         const table = await openTable(file);
         if (table) await this.#addTable(Object.assign(table, {name: file.name, large: file.size > largeBytes && !/\.json$/i.test(file.name)}));
         else {

@@ -101,7 +101,7 @@ class Refusals(FilesTest):
         self.assertEqual([name for name, _ in self.listed(page)], ["good.txt", "line 1"])
         self.assertEqual(page.text("#refused-title"), "Not added: 9")
         self.assertEqual(page.texts("#refused-list li"), [
-            "empty.txt: the file is empty", "blank.txt: the file has no text", "odd.bin: expected text, HTML or PDF",
+            "empty.txt: the file has no text", "blank.txt: the file has no text", "odd.bin: expected text, HTML or PDF",
             "header.csv: the table has a header and no rows", "latin.csv: not valid UTF-8; please save it in that encoding",
             "open.csv: a quote is opened and never closed", "broken.json: this is no JSON",
             "lines.jsonl: line 2: expected a field 'text' or 'context' with a text", "lines.jsonl: line 3 is no JSON"])
