@@ -128,15 +128,13 @@ void AskCommand::AddTo(CLI::App& command) {
   kv.AddTo(command);
   run.model_by_default = true;
   run.AddTo(command, "mixed", "Machine");
-  SetFirstOptions(
-      command,
-      {{"Input", {"--question", "--questions", "--field", "--id", "--input-format", "--limit"}},
-       {"Answers", {"--copy", "--max-new", "--min-confidence", "--too-long"}},
-       {"Output",
-        {"--output", "--output-format", "--columns", "--ordered", "--quiet", "--verbose"}},
-       {"Jobs", {"--dry-run", "--resume", "--overwrite"}},
-       {"Model", {"--model", "--threads"}},
-       {"Help", {"--help", "--help-all"}}});
+  SetFirstOptions(command,
+                  {{"Input", {"--question", "--questions", "--field", "--id", "--limit"}},
+                   {"Answers", {"--copy", "--min-confidence", "--too-long"}},
+                   {"Output", {"--output", "--output-format", "--ordered", "--quiet", "--verbose"}},
+                   {"Jobs", {"--dry-run", "--resume", "--overwrite"}},
+                   {"Model", {"--model", "--threads"}},
+                   {"Help", {"--help", "--help-all"}}});
 }
 
 // From the text of the command line of `ask` to the options of the library.

@@ -17,6 +17,7 @@
 #include "program/rag.h"
 #include "program/score.h"
 #include "rag/rag_options.h"
+#include "shell/help.h"
 #include "shell/table_options.h"
 #include "terminal/terminal.h"
 
@@ -272,6 +273,12 @@ EvalPart AddEvalRag(CLI::App& eval) {
   AddSweepOptions(*rag, *options);
   options->run.model_by_default = true;
   options->run.AddTo(*rag, "mixed");
+  SetFirstOptions(*rag, {{"Output", {"--json", "--plot", "--overwrite", "--quiet"}},
+                         {"A sweep",
+                          {"--method", "--relevance", "--beta", "--gamma", "--documents",
+                           "--without-gold", "--encoder", "--copy", "--limit", "--timed"}},
+                         {"Model", {"--model", "--device", "--threads"}},
+                         {"Help", {"--help", "--help-all"}}});
   return {rag, [options] { return RunEvalRag(*options); }};
 }
 

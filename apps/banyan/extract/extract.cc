@@ -143,8 +143,8 @@ void ExtractCommand::AddTo(CLI::App& command) {
   run.AddTo(command, "mixed", "Machine");
   SetFirstOptions(
       command,
-      {{"Input", {"--field", "--id", "--input-format", "--limit"}},
-       {"Values", {"--schema", "--category", "--min-confidence", "--too-long", "--examples"}},
+      {{"Input", {"--field", "--id", "--limit"}},
+       {"Values", {"--schema", "--category", "--min-confidence", "--too-long"}},
        {"Output", {"--output", "--output-format", "--report", "--ordered", "--quiet", "--verbose"}},
        {"Jobs", {"--dry-run", "--resume", "--overwrite"}},
        {"Model", {"--model", "--threads"}},
@@ -208,6 +208,14 @@ Exit code
   command.add_flag("--quiet", quiet, "No progress and no table on stderr");
   run.model_by_default = true;
   run.AddTo(command, "mixed");
+  SetFirstOptions(
+      command,
+      {{"Proposal",
+        {"--kind", "--names", "--documents", "--min-documents", "--attributes", "--category"}},
+       {"Input", {"--field", "--id", "--input-format"}},
+       {"Output", {"--output", "--overwrite", "--json", "--quiet"}},
+       {"Model", {"--model", "--threads"}},
+       {"Help", {"--help", "--help-all"}}});
 }
 
 // What can be refused before a model is loaded.

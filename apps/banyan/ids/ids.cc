@@ -24,6 +24,7 @@
 #include "job/job_options.h"
 #include "program.h"
 #include "program/message_text.h"
+#include "shell/help.h"
 #include "terminal/terminal.h"
 
 namespace banyan::app {
@@ -306,6 +307,14 @@ seed turn greedy into sampling. Exit code 0: all lines answered, 1: some were ba
                       "tokenizer.json, its directory, or a GGUF file, for the text kinds");
   command->add_option("input", options->input, "JSONL file; - for standard input")
       ->capture_default_str();
+  SetFirstOptions(*command,
+                  {{"Model", {"--model", "--tokenizer", "--device", "--precision", "--threads"}},
+                   {"Engine", {"--strategy", "--max-streams", "--explain"}},
+                   {"Comparisons",
+                    {"--share-levels", "--contexts-per-stack", "--questions-per-stack", "--stacks",
+                     "--private-stacks", "--mixed-rows", "--steps-ahead", "--no-measure-costs",
+                     "--no-replay", "--one-by-one"}},
+                   {"Help", {"--help", "--help-all"}}});
   return [options] { return RunIds(*options); };
 }
 

@@ -22,6 +22,7 @@
 #include "program/kv.h"
 #include "program/message_text.h"
 #include "program/options.h"
+#include "shell/help.h"
 #include "shell/table_options.h"
 #include "terminal/terminal.h"
 
@@ -69,6 +70,12 @@ void KvAddCommand::AddTo(CLI::App& command) {
   input.AddTo(command, add.job, "context=body");
   run.model_by_default = true;
   run.AddTo(command, "mixed");
+  SetFirstOptions(
+      command, {{"What is kept", {"--for", "--index", "--kv-bits", "--limit", "--pin", "--quiet"}},
+                {"Prompt", {"--instruction", "--template", "--few-shot", "--chat", "--too-long"}},
+                {"Input", {"--field", "--input-format"}},
+                {"Model", {"--model", "--adapter", "--threads", "--kv-memory"}},
+                {"Help", {"--help", "--help-all"}}});
 }
 
 void KvAddCommand::Resolve() {

@@ -105,8 +105,8 @@ void RagCommand::AddTo(CLI::App& command) {
   run.AddTo(command, "mixed", "Machine");
   SetFirstOptions(
       command,
-      {{"Documents", {"--index", "--top", "--field", "--id", "--limit"}},
-       {"Answers", {"--copy", "--verify", "--max-new", "--too-long"}},
+      {{"Documents", {"--index", "--top", "--field", "--id"}},
+       {"Answers", {"--copy", "--verify", "--too-long"}},
        {"Output", {"--output", "--output-format", "--json", "--trace", "--quiet", "--verbose"}},
        {"Jobs", {"--ordered", "--resume", "--overwrite"}},
        {"Model", {"--model", "--threads"}},

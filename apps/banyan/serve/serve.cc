@@ -167,7 +167,7 @@ void ServeCommand::AddTo(CLI::App& command) {
       command,
       {{"Who may ask", {"--address", "--port", "--keys", "--isolate", "--allow-origin"}},
        {"What is served", {"--model", "--name", "--encoder", "--index", "--adapter", "--state"}},
-       {"Limits", {"--max-requests", "--max-tokens", "--max-body", "--request-seconds"}},
+       {"Limits", {"--max-requests", "--max-tokens", "--request-seconds"}},
        {"Machine", {"--threads", "--kv-memory", "--log", "--quiet"}},
        {"Help", {"--help", "--help-all"}}});
 }

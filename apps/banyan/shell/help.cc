@@ -29,6 +29,7 @@ namespace banyan::app {
 namespace {
 
 constexpr size_t kLeft = 30, kWidth = 100, kLeastWidth = 40;
+constexpr size_t kFullLine = 80;  // a line of the source that ends because it is full
 
 // Letters, not bytes: those that continue one begin with the bits 10.
 size_t Columns(const std::string& text) {
@@ -67,6 +68,18 @@ std::string WrappedLine(const std::string& line, size_t width) {
   return text;
 }
 
+// Whether a line goes on with the prose of a full one before it.
+bool GoesOn(const std::string& before, const std::string& line) {
+  const size_t begin = line.find_first_not_of(' ');
+  if (begin == std::string::npos || before.ends_with(':')) return false;
+  if (before.find_first_not_of(' ') != begin) return false;
+  const auto is_command = [begin](std::string_view text) {
+    return text.substr(begin).starts_with("$ ") || text.substr(begin).starts_with("banyan ");
+  };
+  const bool is_sample = std::string_view("{\"-|'").find(line[begin]) != std::string_view::npos;
+  return !is_sample && !is_command(line) && !is_command(before);
+}
+
 }  // namespace
 
 void SetFirstOptions(CLI::App& command, std::vector<FirstOptions> groups) {
@@ -89,6 +102,19 @@ std::string WrapLines(const std::string& text, size_t width) {
     wrapped += (Columns(line) > width ? WrappedLine(line, width) : line) + "\n";
   }
   return wrapped;
+}
+
+// The source's lines of prose become one line a paragraph, which is then as wide as the terminal.
+std::string HelpFormat::make_footer(const CLI::App* app) const {
+  std::string joined, before;
+  std::istringstream lines(CLI::Formatter::make_footer(app));
+  for (std::string line; std::getline(lines, line);) {
+    const bool goes_on = Columns(before) >= kFullLine && GoesOn(before, line);
+    if (goes_on) joined.back() = ' ';
+    joined += (goes_on ? line.substr(line.find_first_not_of(' ')) : line) + "\n";
+    before = line;
+  }
+  return joined;
 }
 
 std::string HelpFormat::make_help(const CLI::App* app, std::string name,

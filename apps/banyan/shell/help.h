@@ -16,6 +16,7 @@ class HelpFormat : public CLI::Formatter {
   HelpFormat();
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
   std::string make_subcommand(const CLI::App* command) const override;
+  std::string make_footer(const CLI::App* app) const override;
   std::string make_group(std::string group, bool is_positional,
                          std::vector<const CLI::Option*> options) const override;
   // Of a command with first options, these alone; --help-all shows the others.
