@@ -14,7 +14,7 @@ _VALUES = set(_TABLE) - _FLAGS | {
     "abstention_scope", "adapter", "device", "keep_weights", "kv_bits", "kv_memory", "kv_store", "kv_type", "layout",
     "max_tokens", "precision", "questions", "schema", "strategy", "thinking", "threads", "vectors", "yarn_factor"}
 _CHOICES = (r"auto|on|off|fail|truncate|split|experts|examples|documents|skeleton|isolated|sequential|mixed|f32|given|"
-            r"tokens|kv-concat|letter|score|multi-vector|rerank|exact|UTF-16|latin-1")
+            r"tokens|kv-concat|letter|score|multi-vector|rerank|exact|UTF-16|latin-1|windows-1252")
 _PATTERNS = (
     # Rows in memory count from 0, and some say themselves which they are.
     (re.compile(r"^rows, line (\d+): (row \d+(?=[,:]))?"), lambda m: m[2] or f"row {int(m[1]) - 1}: "),

@@ -31,16 +31,13 @@ std::string ReadDocument(ByteSource& source, DocumentKind kind, size_t max_bytes
   if (kind == DocumentKind::kPdf) text = PdfText(text, max_bytes, cancelled);
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
-    Throw(ErrorKind::kInput, "UTF-16, and UTF-8 is expected (--encoding UTF-16)");
+    throw NotUtf8("UTF-16, and UTF-8 is expected", "UTF-16");
   }
   if (kind == DocumentKind::kHtml) return HtmlText(text);
   if (text.find('\0') != std::string::npos) {
     Throw(ErrorKind::kInput, "holds zero bytes: no text");
   }
-  if (!IsValidUtf8(text)) {
-    Throw(ErrorKind::kInput,
-          "not valid UTF-8 (--encoding latin-1, or windows-1252, if it is that)");
-  }
+  if (!IsValidUtf8(text)) throw NotUtf8("not valid UTF-8", "windows-1252");
   return text;
 }
 

@@ -5,15 +5,29 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "banyan/error.h"
 #include "base/byte_source.h"
 
 namespace banyan {
 
 enum class DocumentKind { kPlain, kHtml, kPdf };
 
+// A text in another encoding than UTF-8; every door adds what can be done there.
+class NotUtf8 : public Error {
+ public:
+  // `encoding`: what it probably is.
+  NotUtf8(const std::string& what, std::string encoding)
+      : Error(ErrorKind::kInput, what), encoding_(std::move(encoding)) {}
+  const std::string& encoding() const { return encoding_; }
+
+ private:
+  std::string encoding_;
+};
+
 // The whole text of a source, in UTF-8 without a byte order mark. Throws kLimit beyond `max_bytes`,
-// kInput for what is not UTF-8 or holds zero bytes (no text at all), kUnsupported where the machine
+// NotUtf8, kInput for what holds zero bytes (no text at all), kUnsupported where the machine
 // has no program for the kind. Heeds the thread's budget (base/work_budget.h). Takes memory for
 // about three times what it reads, unpacked.
 std::string ReadDocument(ByteSource& source, DocumentKind kind, size_t max_bytes,

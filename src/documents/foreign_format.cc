@@ -24,6 +24,7 @@ constexpr std::string_view kPythonPackage = "";
 constexpr std::string_view kOfficeTable = "libreoffice --headless --convert-to csv {in}";
 constexpr std::string_view kOfficeText = "libreoffice --headless --convert-to txt {in}";
 constexpr std::string_view kPandoc = "pandoc -t plain {in} -o {out}";
+constexpr std::string_view kTesseract = "tesseract {in} {out}";  // its text; writes {out}.txt
 
 constexpr std::array kForeign = {
     Foreign{".parquet", "Parquet", kPythonPackage, ""},
@@ -45,6 +46,14 @@ constexpr std::array kForeign = {
     Foreign{".rtf", "a rich text", kPandoc, ".txt"},
     Foreign{".epub", "an e-book", kPandoc, ".txt"},
     Foreign{".pptx", "a presentation", kOfficeText, ".txt"},
+    Foreign{".png", "an image", kTesseract, ""},
+    Foreign{".jpg", "an image", kTesseract, ""},
+    Foreign{".jpeg", "an image", kTesseract, ""},
+    Foreign{".tif", "an image", kTesseract, ""},
+    Foreign{".tiff", "an image", kTesseract, ""},
+    Foreign{".gif", "an image", kTesseract, ""},
+    Foreign{".webp", "an image", kTesseract, ""},
+    Foreign{".bmp", "an image", kTesseract, ""},
 };
 
 void Replace(std::string& text, std::string_view mark, std::string_view with) {
@@ -54,7 +63,14 @@ void Replace(std::string& text, std::string_view mark, std::string_view with) {
   }
 }
 
-// As one word of a shell.
+std::string LowerName(std::string_view path) {
+  std::string name(path.substr(path.rfind('/') + 1));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+}  // namespace
+
 std::string ShellWord(const std::string& text) {
   const bool plain = std::ranges::all_of(text, [](unsigned char c) {
     return std::isalnum(c) ||
@@ -65,14 +81,6 @@ std::string ShellWord(const std::string& text) {
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
 }
-
-std::string LowerName(std::string_view path) {
-  std::string name(path.substr(path.rfind('/') + 1));
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return name;
-}
-
-}  // namespace
 
 std::string ForeignAdvice(const std::string& path) {
   const std::string name = LowerName(path);
@@ -88,7 +96,7 @@ std::string ForeignAdvice(const std::string& path) {
     const std::string stem = path.substr(0, path.size() - foreign.ending.size());
     Replace(command, "{in}", ShellWord(path));
     Replace(command, "{out}", ShellWord(stem + std::string(foreign.becomes)));
-    return fmt::format("{}, which is not read here; convert it: {}", foreign.what, command);
+    return fmt::format("{}, which is not read here{}{}", foreign.what, kConvertIt, command);
   }
   return {};
 }

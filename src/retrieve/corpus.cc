@@ -7,12 +7,14 @@
 #include <cctype>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 
 #include "base/byte_source.h"
 #include "base/characters.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "documents/document_text.h"
+#include "documents/folder_files.h"
 #include "documents/foreign_format.h"
 #include "text/unicode.h"
 
@@ -52,7 +54,7 @@ void VisitRows(const std::string& file, const DocumentVisitor& visitor) {
       if (!IsValidUtf8(line)) Throw(ErrorKind::kInput, "not valid UTF-8");
       visitor.document(ReadRow(line, fmt::format("{}:{}", file, reader.number())));
     } catch (const Error& e) {
-      visitor.left_out(fmt::format("{}, line {}: left out: {}", file, reader.number(), e.what()));
+      visitor.left_out(fmt::format("{}, line {}", file, reader.number()), e.what());
     }
   }
 }
@@ -70,29 +72,19 @@ DocumentKind KindOf(const std::string& name, HeadSource& source) {
   return pdf ? DocumentKind::kPdf : DocumentKind::kPlain;
 }
 
-// The folder's files and those below it, `root` or a folder in it. Links that lead out of the root
-// are left out.
-void AddFolder(const fs::path& folder, const fs::path& root, FoundFiles& found) {
-  std::error_code error;
-  fs::directory_iterator it(folder, error);
-  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+void AddFolder(const std::string& folder, FoundFiles& found) {
+  FolderFiles below = FilesBelow(folder, [](const std::string& path) {
     std::error_code none;
-    const std::string name = it->path().filename().string();
-    if (name.starts_with('.')) continue;
-    if (it->is_directory(none)) {
-      if (!it->is_symlink(none)) AddFolder(it->path(), root, found);
-    } else if (!it->is_regular_file(none) || name.starts_with(kIndexFileName)) {
-      continue;
-    } else if (it->is_symlink(none) && LeadsOut(it->path(), root)) {
-      found.unreadable.emplace_back(
-          it->path().string(),
-          fmt::format("a link to a file outside of {}; name it on the command line to read it",
-                      root.string()));
-    } else {
-      found.files.push_back(it->path().string());
-    }
+    return fs::path(path).filename().string().starts_with(kIndexFileName) ||
+           fs::exists(fs::path(path) / kIndexFileName, none);
+  });
+  std::ranges::move(below.files, std::back_inserter(found.files));
+  std::ranges::move(below.unreadable, std::back_inserter(found.unreadable));
+  std::ranges::move(below.links_out, std::back_inserter(found.unreadable));
+  for (const std::string& link : below.dangling) {
+    found.no_documents.emplace_back(link, "a link to nothing");
   }
-  if (error) found.unreadable.emplace_back(folder.string(), "cannot read it: " + error.message());
+  std::ranges::move(below.no_documents, std::back_inserter(found.no_documents));
 }
 
 // How good a place is for the end of a passage.
@@ -140,14 +132,6 @@ size_t BestCut(const std::vector<Cut>& cuts, size_t first, size_t last) {
 
 }  // namespace
 
-bool LeadsOut(const fs::path& link, const fs::path& folder) {
-  std::error_code error;
-  const fs::path target = fs::canonical(link, error), inside = fs::canonical(folder, error);
-  if (error) return true;
-  return std::mismatch(inside.begin(), inside.end(), target.begin(), target.end()).first !=
-         inside.end();
-}
-
 FoundFiles FilesOf(const std::vector<std::string>& inputs) {
   FoundFiles found;
   for (const std::string& input : inputs) {
@@ -159,14 +143,17 @@ FoundFiles FilesOf(const std::vector<std::string>& inputs) {
     if (error) {
       found.unreadable.emplace_back(input, "cannot read it: " + error.message());
     } else if (fs::is_directory(status)) {
-      const size_t first = found.files.size();
-      AddFolder(input, input, found);
-      std::sort(found.files.begin() + static_cast<std::ptrdiff_t>(first), found.files.end());
+      AddFolder(input, found);
     } else {
       found.files.push_back(input);
     }
   }
   return found;
+}
+
+std::string WithoutName(std::string_view message, const std::string& file) {
+  if (message.starts_with(file + ": ")) message.remove_prefix(file.size() + 2);
+  return std::string(message);
 }
 
 void VisitDocuments(const std::string& file, const DocumentVisitor& visitor) {
@@ -181,12 +168,13 @@ void VisitDocuments(const std::string& file, const DocumentVisitor& visitor) {
     HeadSource source(OpenByteSource(file));
     const DocumentKind kind = KindOf(name, source);
     WholeDocument document{file, "", ReadDocument(source, kind, kMaxBytes, nullptr)};
-    if (IsBlank(document.text)) Throw(ErrorKind::kInput, "it has no text");
+    if (IsBlank(document.text)) Throw(ErrorKind::kInput, "the file has no text");
     visitor.document(document);
+  } catch (const NotUtf8& e) {
+    visitor.left_out(file, fmt::format("{}{}iconv -f {} -t UTF-8 {} > FILE", e.what(), kConvertIt,
+                                       e.encoding(), ShellWord(file)));
   } catch (const Error& e) {
-    std::string_view why = e.what();
-    if (why.starts_with(file + ": ")) why.remove_prefix(file.size() + 2);
-    visitor.left_out(fmt::format("{}: left out: {}", file, why));
+    visitor.left_out(file, WithoutName(e.what(), file));
   }
 }
 

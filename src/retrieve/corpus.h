@@ -3,14 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "banyan/retrieval.h"
+#include "documents/folder_files.h"
 
 namespace banyan {
 
@@ -29,8 +28,9 @@ inline constexpr char kIndexFileName[] = "index.banyan";
 
 struct FoundFiles {
   std::vector<std::string> files;
-  // Inputs and folders below them that could not be read, each with why.
-  std::vector<std::pair<std::string, std::string>> unreadable;
+  // Inputs and folders below them that could not be read, and links that lead out of a folder.
+  std::vector<FileAndReason> unreadable;
+  std::vector<FileAndReason> no_documents;  // below folders: hidden ones, links to nothing, pipes
 };
 
 // The input files, and for a folder all files below it in the order of their names, without hidden
@@ -39,14 +39,14 @@ struct FoundFiles {
 // kNotFound naming an input that does not exist.
 FoundFiles FilesOf(const std::vector<std::string>& inputs);
 
-// Whether a link in a folder, or below it, is to something outside of the folder.
-bool LeadsOut(const std::filesystem::path& link, const std::filesystem::path& folder);
-
 struct DocumentVisitor {
   std::function<void(const WholeDocument&)> document;
-  // A file or a line that is left out, and why, as a sentence.
-  std::function<void(const std::string&)> left_out;
+  // A file or a line ("rows.jsonl, line 3") that is left out, and why.
+  std::function<void(const std::string& place, const std::string& why)> left_out;
 };
+
+// The message without the file's name that it may begin with.
+std::string WithoutName(std::string_view message, const std::string& file);
 
 // Visits what the file holds: rows of .jsonl and .ndjson, HTML by its ending, a PDF by its ending
 // or first bytes, everything else as plain text; .gz and .zst are unpacked.

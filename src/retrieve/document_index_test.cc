@@ -101,7 +101,7 @@ TEST(DocumentIndex, FindsWhatSharesWords) {
       DocumentIndex::Build((path / "index").string(), {(path / "docs").string()}, options);
   EXPECT_EQ(receipt.documents, 3);
   EXPECT_EQ(receipt.left_out, 3);  // the picture, the bad row, the row without a text
-  EXPECT_EQ(notices.size(), 3u);
+  EXPECT_EQ(notices.size(), 4u);   // and what is hidden
 
   const auto index = DocumentIndex::Open((path / "index").string());
   EXPECT_EQ(index->size(), 3);

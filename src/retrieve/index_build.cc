@@ -98,9 +98,10 @@ class Update {
     }
     const FoundFiles found = FilesOf(there);
     for (const auto& [path, why] : found.unreadable) {
-      LeaveOut(fmt::format("{}: left out: {}", path, why));
+      LeaveOut(path, why);
       unknown.push_back(Absolute(path));
     }
+    for (const auto& [path, why] : found.no_documents) left_out_.Add(path, why);
     for (const std::string& file : found.files) Look(file);
     for (auto& [path, file] : before_) {
       if (after_.contains(path)) continue;
@@ -110,6 +111,9 @@ class Update {
       } else if (!divides_anew_ || !Read(place.string(), path, file.hash)) {
         Keep(path, file);
       }
+    }
+    for (const std::string& line : left_out_.Lines()) {
+      if (options_.notice) options_.notice(line);
     }
   }
 
@@ -146,9 +150,9 @@ class Update {
     });
   }
 
-  void LeaveOut(const std::string& why) {
+  void LeaveOut(const std::string& place, const std::string& why) {
     ++receipt_.left_out;
-    if (options_.notice) options_.notice(why);
+    left_out_.Add(place, why);
   }
 
   void Keep(const std::string& path, DividedFile& file) {
@@ -165,8 +169,8 @@ class Update {
       hash = HashOfFile(file);
     } catch (const Error& e) {
       const bool known = before != before_.end();
-      LeaveOut(fmt::format("{}: left out: {}{}", file, e.what(),
-                           known ? "; what the index has of it stays" : ""));
+      LeaveOut(file,
+               WithoutName(e.what(), file) + (known ? "; what the index has of it stays" : ""));
       if (known) Keep(path, before->second);
       return;
     }
@@ -190,7 +194,9 @@ class Update {
       AppendPassages(document, words_, divided.passages);
       if (!divided.passages.empty()) read.documents.push_back(std::move(divided));
     };
-    visitor.left_out = [&](const std::string& why) { LeaveOut(why); };
+    visitor.left_out = [&](const std::string& place, const std::string& why) {
+      LeaveOut(place, why);
+    };
     VisitDocuments(file, visitor);
     Compare(before_.find(path), read);
     return true;
@@ -225,6 +231,7 @@ class Update {
   std::set<std::string> inputs_;
   const IndexOptions& options_;
   IndexReceipt& receipt_;
+  LeftOutFiles left_out_;
   int words_ = kPassageWords;
   bool divides_anew_ = false;
 };

@@ -267,6 +267,8 @@ void Api::Documents(const HttpRequest& request, HttpReply& reply) {
   std::string text;
   try {
     text = ReadDocument(*source, kind, static_cast<size_t>(context_.options.max_body), nullptr);
+  } catch (const NotUtf8& error) {
+    throw ApiError(400, std::string(error.what()) + ": save it as UTF-8");
   } catch (const Error& error) {
     throw ApiError(error.kind() == ErrorKind::kLimit ? 413 : 400, error.what());
   }

@@ -222,8 +222,75 @@ class Screens(FirstHour):
         for name, text in (("a.txt", FERRY), ("b.eml", FERRY), ("c.png", "x"), ("d.html", f"<p>{FERRY}</p>")):
             self.write(f"mixed/{name}", text)
         said = self.banyan("ask", "mixed", WHO, "-m", self.model, "--max-new", 2, "-o", "x.jsonl").stderr
-        self.assertIn("mixed: left out 1 file of other kinds (.png)", said)
+        self.assertIn("mixed/c.png: left out: an image, which is not read here; convert it: tesseract mixed/c.png mixed/c\n", said)
         self.assertLess(said.index("ask: 3 rows in "), said.index("left out"))
+
+
+    def test_a_notice_is_not_glued_to_the_progress(self):
+        self.write("long.txt", FERRY * 400)
+        screen = self.terminal("ask", self.path("long.txt"), WHO, "-m", self.model, "--max-new", 2, "-o", self.path("x.jsonl"))
+        screen.finish()
+        self.assertRegex(screen.seen.decode(), r"(?:^|\n|\x1b\[K)banyan: [^\n]*longer than the model reads at once")
+
+    def test_text_for_people_has_the_guessed_names_of_rows(self):
+        self.write("t.csv", "Ticketnummer;Text\nT-7;Anna.\nT-9;Tom.\n")
+        found = self.banyan("ask", "t.csv", "--field", "context=Text", "-q", "Who?", "-m", self.model, "--max-new", 2,
+                            "--output-format", "text")
+        self.assertRegex(found.stdout, r"^== T-7 ==\n(?s:.*)\n== T-9 ==\n")
+        self.assertIn("the column 'Ticketnummer' is taken for the rows' id", found.stderr)
+
+
+class Folders(FirstHour):
+    """Every file of a folder is read, or named with its reason at the end."""
+
+    def setUp(self):
+        super().setUp()
+        folder = pathlib.Path(self.path("mixed"))
+        (folder / "deep").mkdir(parents=True)
+        for name in ("a.txt", "b.md", "mail.eml", "deep/d.html", ".hidden.txt", "README", "line\nbreak.txt"):
+            (folder / name).write_text(FERRY)
+        (folder / ("n" * 240 + ".txt")).write_text(FERRY)
+        pathlib.Path(os.fsdecode(os.fsencode(folder) + b"/na\xefve.txt")).write_text(FERRY)
+        for name, data in (("empty.txt", b""), ("letter.docx", b"PK\x03\x04"), ("sheet.xlsx", b"PK"), ("zero.txt", b"a\0b"),
+                           ("latin.txt", "Fähre".encode("latin-1")), ("wide.txt", "Ferry".encode("utf-16")),
+                           *((f"photo{i}.JPG", b"\xff\xd8\xff") for i in range(5))):
+            (folder / name).write_bytes(data)
+        (folder / "nothing.txt").symlink_to("nowhere.txt")
+        (folder / "out.txt").symlink_to("/etc/hostname")
+        (folder / "again").symlink_to(".")
+        os.mkfifo(folder / "pipe.txt")
+
+    def check(self, said, read, unread):
+        for name in unread:
+            self.assertRegex(said, rf"(?m)^.*mixed/{re.escape(name)}[,: ]", name)
+        for name in read:
+            self.assertNotIn(f"mixed/{name}:", said)
+        self.assertIn("mixed/photo0.JPG, mixed/photo1.JPG, mixed/photo2.JPG and 2 more: left out: an image", said)
+
+    UNREAD = ("empty.txt", "letter.docx", "sheet.xlsx", "zero.txt", "latin.txt", "wide.txt", "photo0.JPG", "nothing.txt", "out.txt",
+              "again", "pipe.txt", ".hidden.txt")
+
+    def test_ask_and_extract(self):
+        said = self.banyan("ask", "mixed", WHO, "-m", self.model, "--max-new", 2, "-o", "a.csv", code=1).stderr
+        self.check(said, ("a.txt", "mail.eml"), (*self.UNREAD, "README"))
+        with open(self.path("a.csv"), newline="", encoding="utf-8", errors="strict") as file:
+            names = {row["id"] for row in csv.DictReader(file)}
+        self.assertIn("mixed/na\ufffdve.txt", names)
+        self.assertIn("mixed/line\nbreak.txt", names)
+        said = self.banyan("extract", "mixed", "--schema", SCHEMA, "-m", self.model, "-o", "e.jsonl", code=1).stderr
+        self.check(said, ("a.txt", "mail.eml"), (*self.UNREAD, "README"))
+        self.rows("e.jsonl")
+        text = self.banyan("ask", "mixed", WHO, "-m", self.model, "--max-new", 2, "--output-format", "text", code=1).stdout
+        self.assertIn("== mixed/line break.txt ==", text)
+
+    def test_an_index(self):
+        found = self.banyan("rag", "index", "mixed", code=1)
+        self.check(found.stderr, ("a.txt", "mail.eml", "README"), self.UNREAD)
+        self.assertNotIn("--encoding", found.stderr)  # which this command has not
+        # The list is the end, after what was done.
+        self.assertLess(found.stderr.index("documents in"), found.stderr.index("left out"))
+        again = self.banyan("rag", "index", "IDX", ".", code=1).stderr
+        self.assertNotRegex(again, r"\.banyan-index[,:][^\n]*left out")  # an index is no one's document
 
 
 class Tour(FirstHour):

@@ -71,8 +71,8 @@ class Unreadable(AskTest):
         os.symlink("a.txt", self.docs / "in.txt")
         said = self.ask(self.docs, *ANSWER, "-o", self.path("out.jsonl"), code=0).stderr
         self.assertEqual(self.answered()[0], ["a.txt", "in.txt", "inside.txt", "z.txt"])
-        self.assertIn("left out 1 link to files outside of it (the first: ", said)
-        self.assertIn("docs/out.txt", said)
+        self.assertRegex(said, r"docs/out\.txt: left out: a link to a file outside of .*docs; name it on the command line")
+        self.assertRegex(said, r"docs/locked/folder: left out: a link to a folder")
         # Named on the command line, a link is the caller's own wish.
         self.ask(self.docs / "out.txt", *ANSWER, "-o", self.path("other.jsonl"), code=0)
 
@@ -218,7 +218,7 @@ class Tables(AskTest):
 class Encodings(AskTest):
     def test_latin_1(self):
         text = self.write("a.txt", "Die Fähre heißt Möwe.".encode("latin-1"))
-        self.assertIn("--encoding latin-1", self.ask(text, *ANSWER, code=1).stdout.decode())
+        self.assertIn("--encoding windows-1252", self.ask(text, *ANSWER, code=1).stdout.decode())
         prompt = self.ask(text, *ANSWER, "--encoding", "latin-1", "--show-prompt").stdout.decode()
         self.assertIn("Die Fähre heißt Möwe.", prompt)
         table = self.write("t.csv", "id;context;wer\n1;Fähre;Jörg\n".encode("windows-1252"))

@@ -77,7 +77,9 @@ void AnswerPrinter::EndBlock() {
 }
 
 void AnswerPrinter::Document(const std::string& id) {
-  Put(fmt::format("{}== {} ==\n", first_ ? "" : "\n", id), Style::kBold);
+  std::string name = id;
+  std::ranges::replace(name, '\n', ' ');  // of a file
+  Put(fmt::format("{}== {} ==\n", first_ ? "" : "\n", name), Style::kBold);
   first_ = true;
 }
 

@@ -134,6 +134,14 @@ std::shared_ptr<Encoder> LoadIndexEncoder(RunOptions& run, const IndexCommand& c
   }
 }
 
+// What was left out is listed at the end, whatever the end is.
+struct LastWords {
+  ~LastWords() {
+    for (const std::string& text : lines) SayLine(text);
+  }
+  std::vector<std::string> lines;
+};
+
 int MakeIndex(IndexCommand& command) {
   std::vector<std::string> inputs = command.arguments;
   const std::string folder = TakeFolder(inputs);
@@ -152,7 +160,10 @@ int MakeIndex(IndexCommand& command) {
         ErrorKind::kUsage,
         fmt::format("--vectors {}: expected an --encoder, which makes them", command.vectors));
   }
-  if (!command.quiet) options.notice = [](const std::string& text) { SayLine(text); };
+  LastWords left_out;
+  if (!command.quiet) {
+    options.notice = [&](const std::string& text) { left_out.lines.push_back(text); };
+  }
   auto line = std::make_shared<PassagesLine>();
   if (!command.encoder.empty()) {
     RunOptions alone = command.run;  // no decoder is beside it: it may have the device

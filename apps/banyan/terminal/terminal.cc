@@ -21,7 +21,11 @@ namespace banyan::app {
 
 namespace {
 
+// A line that is redrawn stands there: what is said next replaces it, and the line comes again.
+std::atomic<bool> line_drawn{false};
+
 void Write(FILE* stream, const std::string& text) {
+  if (stream == stderr && line_drawn.exchange(false)) std::fputs("\r\x1b[K", stderr);
   const std::string shown = ::isatty(::fileno(stream)) == 1 ? Visible(text) : text;
   std::fwrite(shown.data(), 1, shown.size(), stream);
 }
@@ -110,6 +114,7 @@ size_t LineWidth() {
 void RedrawLine(const std::string& text, bool last) {
   std::fprintf(stderr, "\r%s\x1b[K%s", text.substr(0, LineWidth()).c_str(), last ? "\n" : "");
   std::fflush(stderr);
+  line_drawn = !last;
 }
 
 }  // namespace

@@ -215,7 +215,8 @@ class AskSession::Impl {
     return totals;
   }
 
-  AskTotals Run(const JobOptions& job, AskListener& listener) {
+  AskTotals Run(const JobOptions& given, AskListener& listener) {
+    const JobOptions job = WithIdColumn(given);
     CheckJob(job);
     InputOptions options = InputOf(job);
     const bool several = options.files.size() > 1;
@@ -238,7 +239,7 @@ class AskSession::Impl {
 
   bool Read(const JobOptions& job, AskListener& listener) {
     CheckJob(job);
-    InputReader input(InputOf(job));
+    InputReader input(InputOf(WithIdColumn(job)));
     InputRow row;
     std::string problem;
     documents_.clear();

@@ -50,10 +50,11 @@ void CheckColumns(const std::string& file, const std::vector<std::string>& names
       wanted += fmt::format("{}'{}'", wanted.empty() ? "" : " or ", theirs);
     }
     if (found) continue;
+    const std::string& ours = options.needed[i].front();
     Throw(ErrorKind::kUsage,
-          "{}: expected a column {}; the header has {} (--field {}=NAME says which one it is)",
+          "{}: expected a column {}; the header has {} ({} says which one it is)",
           file == "-" ? "standard input" : file, wanted, fmt::join(names, ", "),
-          options.needed[i].front());
+          ours == "id" ? "--id NAME" : fmt::format("--field {}=NAME", ours));
   }
 }
 

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <string_view>
 #include <utility>
 
@@ -14,8 +13,8 @@
 #include "base/csv.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "documents/folder_files.h"
 #include "documents/foreign_format.h"
-#include "retrieve/corpus.h"
 #include "tasks/input/input_files.h"
 
 namespace banyan {
@@ -47,88 +46,53 @@ std::vector<std::string> Matches(const std::string& pattern) {
   return files;
 }
 
-std::string SkippedText(const std::string& folder, const std::map<std::string, int>& skipped) {
-  int count = 0;
-  std::string endings;
-  for (const auto& [ending, files] : skipped) {
-    count += files;
-    endings += fmt::format("{}{}", endings.empty() ? "" : ", ", ending);
-  }
-  return fmt::format("{}: left out {} file{} of other kinds ({})", folder, count,
-                     count == 1 ? "" : "s", endings);
-}
+constexpr const char* kIndexFile = "index.banyan";  // its folder holds no documents
+constexpr const char* kOtherKind =
+    "no ending of a kind that is read here; name it on the command line to read it as text";
 
-constexpr size_t kMostForeign = 3;  // of a folder, that are named with what to do
-
-struct FolderContents {
-  std::vector<std::string> files;
-  std::map<std::string, int> skipped;  // how many of each ending
-  std::vector<std::string> foreign;    // of these, files whose format can be converted
-  std::vector<std::string> links;      // that lead out of the folder
-};
-
-struct SearchedFolder {
-  fs::path root;
-  std::string output;  // of the job: not an input
-};
-
-// Entries that cannot be listed or examined are kept: opening them gives the reason. Links that
-// lead out of the root are left out, as `rag index` does: whoever may put a file there could show
-// any file of this machine.
-void Search(const fs::path& folder, const SearchedFolder& searched, FolderContents& found) {
-  std::error_code error;
-  fs::directory_iterator it(folder, error);
-  if (error) return found.files.push_back(folder.lexically_normal().string());
-  for (; it != fs::directory_iterator(); it.increment(error)) {
-    const fs::path& path = it->path();
-    if (path.filename().string().starts_with('.')) continue;
-    std::error_code unknown;
-    const fs::file_status status = it->status(unknown);
-    const bool readable_kind = InputKindOfFile(path.string()).has_value();
-    if (!fs::exists(status)) {  // a link to nothing, or not for us to see
-      if (readable_kind) found.files.push_back(path.lexically_normal().string());
-    } else if (fs::is_directory(status)) {
-      if (!it->is_symlink(unknown)) Search(path, searched, found);
-    } else if (fs::is_regular_file(status) && !IsOwn(path.string(), searched.output)) {
-      if (readable_kind && it->is_symlink(unknown) && LeadsOut(path, searched.root)) {
-        found.links.push_back(path.lexically_normal().string());
-      } else if (readable_kind) {
-        found.files.push_back(path.lexically_normal().string());
-      } else {
-        if (!ForeignAdvice(path.string()).empty()) found.foreign.push_back(path.string());
-        ++found
-              .skipped[path.has_extension() ? path.extension().string() : path.filename().string()];
-      }
-    }
-  }
-  if (error) found.files.push_back(folder.lexically_normal().string());
-}
-
+// Folders that cannot be listed and links to nothing are kept: opening them gives the reason.
 std::vector<std::string> FilesIn(const std::string& folder, const std::string& output,
                                  const std::function<void(const std::string&)>& notice) {
-  FolderContents found;
-  Search(folder, {folder, output}, found);
-  if (!found.links.empty() && notice) {
-    notice(
-        fmt::format("{}: left out {} link{} to files outside of it (the first: {}); name them on "
-                    "the command line to read them",
-                    folder, found.links.size(), found.links.size() == 1 ? "" : "s",
-                    *std::ranges::min_element(found.links)));
+  const FolderFiles found = FilesBelow(folder, [&](const std::string& path) {
+    std::error_code none;
+    return fs::is_directory(path, none) ? fs::exists(fs::path(path) / kIndexFile, none)
+                                        : fs::exists(path, none) && IsOwn(path, output);
+  });
+  std::vector<std::string> files;
+  LeftOutFiles left_out;
+  const auto name = [](const std::string& path) {
+    return fs::path(path).lexically_normal().string();
+  };
+  for (const std::string& path : found.files) {
+    const std::string file = name(path), advice = ForeignAdvice(file);
+    if (InputKindOfFile(file)) {
+      files.push_back(file);
+    } else {
+      left_out.Add(file, advice.empty() ? kOtherKind : advice);
+    }
   }
-  std::sort(found.files.begin(), found.files.end());
-  if (found.files.empty()) {
+  for (const std::string& path : found.dangling) {
+    if (InputKindOfFile(path)) {
+      files.push_back(name(path));
+    } else {
+      left_out.Add(name(path), "a link to nothing");
+    }
+  }
+  for (const auto& [path, why] : found.unreadable) files.push_back(name(path));
+  for (const auto* list : {&found.links_out, &found.no_documents}) {
+    for (const auto& [path, why] : *list) left_out.Add(name(path), why);
+  }
+  std::ranges::sort(files);
+  if (files.empty()) {
     Throw(ErrorKind::kNotFound,
           "{}: no file in this folder has an ending that is read here: .txt, .md, .html, .pdf, "
           ".jsonl, .json, .csv, .tsv (and .gz, .zst)",
           folder);
   }
-  if (!found.skipped.empty() && notice) notice(SkippedText(folder, found.skipped));
-  std::sort(found.foreign.begin(), found.foreign.end());
-  if (found.foreign.size() > kMostForeign) found.foreign.resize(kMostForeign);
-  for (const std::string& file : found.foreign) {
-    if (notice) notice(fmt::format("{}: left out: {}", file, ForeignAdvice(file)));
+  if (notice) {
+    for (const std::string& line : left_out.Lines()) notice(line);
   }
-  return found.files;
+  return files;
 }
 
 }  // namespace

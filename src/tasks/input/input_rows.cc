@@ -17,7 +17,7 @@ namespace banyan {
 
 namespace {
 
-constexpr const char* kNotUtf8 = "not valid UTF-8 (--encoding latin-1, if it is that)";
+constexpr const char* kNotUtf8 = "not valid UTF-8 (--encoding windows-1252, if it is that)";
 
 // What can be read of a row that is not valid: at least its id, for the error row.
 Json IdOnly(const std::string& line) {
@@ -129,7 +129,11 @@ class Document : public InputRows {
   bool Next(InputRow& row) override {
     if (std::exchange(done_, true)) return false;
     row.value = Json::object();
-    row.content = ReadDocument(*source_, kind_, kMaxRowBytes, cancelled_);
+    try {
+      row.content = ReadDocument(*source_, kind_, kMaxRowBytes, cancelled_);
+    } catch (const NotUtf8& e) {
+      Throw(ErrorKind::kInput, "{} (--encoding {}, if it is that)", e.what(), e.encoding());
+    }
     if (cancelled_ != nullptr && *cancelled_) return false;  // half a document is none
     if (IsBlank(row.content)) {
       row.problem = {ErrorKind::kInput, "the file has no text"};

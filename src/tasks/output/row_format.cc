@@ -17,6 +17,7 @@
 #include "tasks/input/input.h"
 #include "tasks/output/carried_fields.h"
 #include "tasks/output/row_format.h"
+#include "text/unicode.h"
 
 namespace banyan {
 
@@ -49,10 +50,18 @@ bool LooksLikeFormula(const std::string& cell) {
   return !number;
 }
 
+// Names of files may be any bytes; tables are UTF-8, as JSON is.
+std::string AsUtf8(std::string text) {
+  if (IsValidUtf8(text)) return text;
+  std::string repaired;
+  AppendLossyUtf8(text, repaired);
+  return repaired;
+}
+
 template <typename AnyJson>
 std::string CellText(const AnyJson& value) {
   if (value.is_null()) return {};
-  return value.is_string() ? value.template get<std::string>() : DumpJson(value);
+  return value.is_string() ? AsUtf8(value.template get<std::string>()) : DumpJson(value);
 }
 
 // A cell of a Markdown table is one line and has no bars.
@@ -221,7 +230,7 @@ std::string RowFormat::CsvLine(const OutputRow& row) {
   }
   for (const std::string& name : ColumnNames()) put(more, name);
   cells.push_back(more.empty() ? "" : DumpJson(more));
-  cells.push_back(row.error_message());
+  cells.push_back(AsUtf8(row.error_message()));
   for (std::string& cell : cells) {
     if (csv_safe_ && LooksLikeFormula(cell)) cell.insert(0, "'");
   }
@@ -235,7 +244,9 @@ std::string RowFormat::TextLines(const OutputRow& row) const {
     const auto found = row.fields.find(name);
     return found == row.fields.end() ? OrderedJson() : *found;
   };
-  std::string text = CellText(field("id")) + "\n";
+  std::string text = CellText(field("id"));
+  std::ranges::replace(text, '\n', ' ');  // of a file's name
+  text += "\n";
   if (row.error) return text + "  error: " + row.error_message() + "\n";
   const OrderedJson confidence = field("confidence"), reasons = field("reasons");
   const auto columns_of = [](const std::string& name) {
