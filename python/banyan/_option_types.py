@@ -83,7 +83,7 @@ class ExtractRows(TypedDict, total=False):
     fuse: Literal["values", "tokens"]
     gaps: bool
     copy: bool
-    min_confidence: float
+    min_confidence: Union[float, None]
     max_new: int
     flat: bool
 

@@ -291,7 +291,7 @@ class AttentionRun {
       sinks_ = kernels.LoadVector(RandomMatrix(1, setup.heads, 103).values);
       shape_.sinks = sinks_.get();
     }
-    norm_ = {query_norm_.get(), key_norm_.get(), whole, 1e-6f};
+    norm_ = {.query = query_norm_.get(), .key = key_norm_.get(), .whole = whole, .eps = 1e-6f};
     // Whatever pages held before must not matter.
     KeyBatch stale;
     for (int slot = 0; slot < pages * kPageTokens; ++slot) {

@@ -119,7 +119,7 @@ with tempfile.TemporaryDirectory() as temporary:
 
     text = run("list").stdout
     lines = text.splitlines()
-    check(lines[0].split() == ["NAME", "WHERE", "SIZE", "FAMILY", "LICENCE", "RUNS", "WITH"], "the table's head")
+    check(lines[0].split() == ["NAME", "WHERE", "ON", "DISK", "FAMILY", "LICENCE", "RUNS", "WITH"], "the table's head")
     check("19.4 MB" in lines[1] and lines[1].endswith("banyan ask"), f"the first row: {lines[1]}")
     check(any(line.startswith("org/state-space cannot run: ") for line in lines), "why it cannot run")
     check("banyan model get NAME" in text and f"Without -m, ask uses {empty[0]['path']}" in text, "what to do next")

@@ -57,6 +57,21 @@ class Copy(RagTest):
         [row] = self.rag(self.write("in.jsonl", records), "--copy", "--abstention", "0")
         self.assertTrue(row["answer"] is None or any(row["answer"] in text for text in records[0]["documents"]), row["answer"])
 
+    def test_of_more_text_than_can_be_copied_from_the_most_relevant_is_read(self):
+        words = [f"{a}{b}{c}" for a in ("bra", "klo", "sti", "vu") for b in ("ner", "lim", "dok", "pas") for c in ("ta", "gor", "win", "hel")]
+        documents = [{"id": n, "text": " ".join(words[(n * 7 + k * (n % 5 + 1)) % len(words)] + str(n * k) for k in range(70))}
+                     for n in range(300)]
+        documents[211]["text"] = "The harbour of Lenz has nine cranes. " + documents[211]["text"]
+        records = [{"id": 1, "question": "How many cranes has the harbour of Lenz?", "documents": documents}]
+        self.assertGreater(sum(len(d["text"]) for d in documents), 180_000)
+        for method in ("concat", "top1"):
+            [row] = self.rag(self.write("in.jsonl", records), "--copy", "--method", method, "--too-long", "truncate")
+            self.assertNotIn("error", row)
+            if method == "top1":  # whatever it says of all that noise, it says it
+                self.assertIn("nine", row["answer"])
+            self.assertGreater(len(row["dropped"]), 100)
+            self.assertNotIn(211, row["dropped"])
+
     def test_an_empty_document_is_passed_over(self):
         record = read_rows(CODES)[0]
         record["documents"].insert(0, {"id": "blank", "text": " \n"})

@@ -107,7 +107,7 @@ std::string DefaultsText() {
 
 void PrintTable(const std::vector<KnownModel>& models) {
   std::vector<std::vector<std::string>> rows = {
-      {"NAME", "WHERE", "SIZE", "FAMILY", "LICENCE", "RUNS WITH"}};
+      {"NAME", "WHERE", "ON DISK", "FAMILY", "LICENCE", "RUNS WITH"}};
   for (const KnownModel& model : models) {
     const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : text; };
     rows.push_back({model.name, PlaceName(model.place), SizeText(model.bytes),

@@ -195,7 +195,9 @@ OutputRow ExtractPanel::Row(size_t) {
   if (problem_) return ErrorRowOf(settings_, record_, *problem_);
   if (facts.parts <= readers_.size()) facts.parts = 0;  // none of them was divided
   std::vector<ExtractedValue> values = Values();
-  for (ExtractedValue& value : values) value.DropBelow(settings_.options.min_confidence);
+  for (ExtractedValue& value : values) {
+    value.DropBelow(settings_.LeastConfidence(*value.attribute, *record_.card));
+  }
   return RowOfValues(settings_, record_, values, facts);
 }
 

@@ -53,7 +53,8 @@ OrderedJson PlacesJson(const ExtractedValue& value) {
 }
 
 // The row's fields about values, by name; only those that are not empty.
-OrderedJson RemarksOf(const std::vector<ExtractedValue>& values, double min_confidence) {
+OrderedJson RemarksOf(const std::vector<ExtractedValue>& values, const ExtractSettings& settings,
+                      const ModelCard& card) {
   OrderedJson remarks = OrderedJson::object();
   OrderedJson confidence = OrderedJson::object(), spans = confidence, units = confidence;
   OrderedJson raw = confidence, reasons = confidence;
@@ -72,7 +73,8 @@ OrderedJson RemarksOf(const std::vector<ExtractedValue>& values, double min_conf
     if (!value.raw.is_null() && value.raw != value.value) raw[value.name] = value.raw;
     std::string reason = value.reason;
     if (value.dropped) {
-      reason = fmt::format("confidence {:.4f} is below {}", value.confidence, min_confidence);
+      reason = fmt::format("confidence {:.4f} is below {}", value.confidence,
+                           settings.LeastConfidence(*value.attribute, card));
     }
     if (!reason.empty()) reasons[value.name] = reason;
     if (value.truncated) truncated.push_back(value.name);
@@ -156,7 +158,9 @@ class ValueMaker {
       if (place) place = TextSpan{place->start + shift_, place->end + shift_};
     }
     value.experts = written.experts;
-    if (!stack_.reading.keep_unsure) value.DropBelow(stack_.settings.options.min_confidence);
+    if (!stack_.reading.keep_unsure) {
+      value.DropBelow(stack_.settings.LeastConfidence(attribute, *record_.card));
+    }
     return value;
   }
 
@@ -260,7 +264,7 @@ OutputRow RowOfValues(const ExtractSettings& settings, const ExtractRecord& reco
   } else {
     row.fields["values"] = std::move(assembled);
   }
-  const OrderedJson remarks = RemarksOf(values, settings.options.min_confidence);
+  const OrderedJson remarks = RemarksOf(values, settings, *record.card);
   for (const auto& [name, remark] : remarks.items()) {
     if (settings.options.flat && name == "spans") continue;
     row.fields[name] = remark;

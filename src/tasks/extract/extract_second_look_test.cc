@@ -132,6 +132,23 @@ TEST(ExtractAgain, ADoubtfulNullIsAskedForWithoutNull) {
   EXPECT_EQ(text.Row()["values"]["t"], "chair");
 }
 
+TEST(ExtractConfidence, WhatIsHardlyEverRightIsNullWhereTheModelKnows) {
+  const std::string card =
+      R"({"confidence":{"extract":{"feature":"log_odds","scale":1.0,"offset":0.0}}})";
+  const auto written = [](const std::string& attribute, const std::string& own, float logprob) {
+    OneValue value(attribute, "A chair.", own);
+    value.Give(value.Next().at(0), R"("chair")", logprob);
+    return value.Row();
+  };
+  const OrderedJson unlikely = written(R"({"name":"t"})", card, -4.0f);
+  EXPECT_EQ(unlikely["values"]["t"], nullptr);
+  EXPECT_EQ(unlikely["raw"]["t"], "chair");
+  EXPECT_THAT(unlikely["reasons"]["t"].get<std::string>(), testing::HasSubstr("is below 0.05"));
+  EXPECT_EQ(written(R"({"name":"t"})", card, -2.0f)["values"]["t"], "chair");
+  EXPECT_EQ(written(R"({"name":"t","nullable":false})", card, -4.0f)["values"]["t"], "chair");
+  EXPECT_EQ(written(R"({"name":"t"})", "{}", -4.0f)["values"]["t"], "chair");
+}
+
 TEST(ExtractAgain, AmongTextsThatHaveANumberWhenTheFirstHasNone) {
   OneValue value(kWeight, "Weighs little: 1.35 kg, 3 m long.");
   const auto first = value.Next();

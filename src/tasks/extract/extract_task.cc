@@ -150,6 +150,13 @@ double ExtractSettings::Confidence(const ExtractAttribute& attribute, const Writ
   return calibration->ProbabilityOf(written.logprob, written.tokens);
 }
 
+double ExtractSettings::LeastConfidence(const ExtractAttribute& attribute,
+                                        const ModelCard& card) const {
+  // What is right less than once in twenty times helps nobody.
+  const bool known = card.CalibrationOf("extract", NameOf(attribute.kind)) != nullptr;
+  return options.min_confidence.value_or(known && attribute.nullable ? 0.05 : 0.0);
+}
+
 ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options,
                          const std::string& adapter)
     : adapter_(adapter) {
@@ -191,7 +198,9 @@ Json ExtractTask::Parameters() const {
   const ExtractOptions& options = settings_.options;
   Json parameters = IdentityOf(options);
   parameters["--chat"] = settings_.writer->uses_chat() ? "on" : "off";
-  parameters["the model's card"] = TextParameter(settings_.model->card(adapter_).ToJson());
+  const ModelCard& card = settings_.model->card(adapter_);
+  parameters["--min-confidence"] = settings_.LeastConfidence(ExtractAttribute(), card);
+  parameters["the model's card"] = TextParameter(card.ToJson());
   return parameters;
 }
 

@@ -33,6 +33,8 @@ struct ExtractSettings {
   // probability with which the model wrote it.
   double Confidence(const ExtractAttribute& attribute, const WrittenValue& written,
                     const ModelCard& card) const;
+  // Below it a value becomes null. Without a limit of the user's none becomes it that must be there.
+  double LeastConfidence(const ExtractAttribute& attribute, const ModelCard& card) const;
 };
 
 struct ExtractEntity;  // extract_panel.h

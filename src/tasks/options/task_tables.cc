@@ -211,7 +211,8 @@ const OptionTable<ExtractOptions>& ExtractTable() {
              .Style(CommandStyle::kYesOrNo)
              .Identity(),
          ExtractRow::Number("min_confidence", &ExtractOptions::min_confidence,
-                            "Replace values with a lower confidence by null; the row says so")
+                            "Replace values with a lower confidence by null; the row says so "
+                            "(default: 0.05 if the model's confidence is calibrated, else 0)")
              .Range(0, 1)
              .Identity(),
          ExtractRow::Whole("max_tokens", &ExtractOptions::max_tokens,

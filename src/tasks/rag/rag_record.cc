@@ -238,6 +238,25 @@ size_t RagRecord::MostRelevant() const {
   return static_cast<size_t>(best - documents.begin());
 }
 
+void RagRecord::KeepWithin(size_t bytes) {
+  std::vector<bool> stays(documents.size(), false);
+  size_t sum = 0;
+  for (const size_t i : ByRelevance(documents.size())) {
+    sum += documents[i].text.size();
+    if (sum > bytes && sum > documents[i].text.size()) break;
+    stays[i] = true;
+  }
+  std::vector<RagDocument> kept;
+  for (size_t i = 0; i < documents.size(); ++i) {
+    if (stays[i]) {
+      kept.push_back(std::move(documents[i]));
+    } else {
+      dropped.push_back(std::move(documents[i].id));
+    }
+  }
+  documents = std::move(kept);
+}
+
 std::vector<size_t> RagRecord::Together(int most, std::optional<size_t> left_out) const {
   std::vector<size_t> together = ByRelevance(static_cast<size_t>(most));
   if (left_out) std::erase(together, *left_out);

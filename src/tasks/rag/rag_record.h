@@ -40,6 +40,9 @@ struct RagRecord {
   std::vector<size_t> AllDocuments(std::optional<size_t> left_out = std::nullopt) const;
   std::vector<size_t> ByRelevance(size_t most) const;
   size_t MostRelevant() const;
+  // Drops the least relevant documents until the texts of the others have at most so many bytes
+  // together; one stays.
+  void KeepWithin(size_t bytes);
   // The documents that one expert reads together, `most` at most; none if fewer than two are left.
   std::vector<size_t> Together(int most, std::optional<size_t> left_out = std::nullopt) const;
   // The texts of these documents as one, the most relevant first.

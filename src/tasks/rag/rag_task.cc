@@ -24,7 +24,8 @@ namespace banyan {
 
 namespace {
 
-constexpr size_t kMostAlone = 8;  // documents that are asked by themselves
+constexpr size_t kMostAlone = 8;               // documents that are asked by themselves
+constexpr size_t kMostCopiedBytes = 96 << 10;  // so that the automaton of their spans stays small
 
 }  // namespace
 
@@ -354,7 +355,9 @@ std::unique_ptr<RecordWork> RagTask::Start(const InputRow& row) {
 }
 
 RagRecord RagTask::Read(const Json& row) const {
-  return ReadRagRecord(row, settings_.options, *settings_.retriever);
+  RagRecord record = ReadRagRecord(row, settings_.options, *settings_.retriever);
+  if (settings_.copies) record.KeepWithin(kMostCopiedBytes);
+  return record;
 }
 
 std::unique_ptr<RecordWork> RagTask::Ask(RagRecord record, RowPlace place) const {
