@@ -113,8 +113,8 @@ struct ExtractOptions {
   int max_tokens = 0;  // of a value whose attribute does not say; 0: by its type
   // Texts, numbers and dates are spans of the document, or null. Enums and booleans never are.
   bool copy = true;
-  // A value that is less likely right becomes null, and the row says so. 0: none does. Nothing: 0.05
-  // where the model's card has a calibration for extraction, else 0.
+  // A value that is less likely right becomes null, and the row says so. 0: none does. Nothing:
+  // 0.05 where the model's card has a calibration for extraction, else 0.
   std::optional<double> min_confidence;
   TooLong too_long = TooLong::kSplit;
   bool flat = false;  // a field for every attribute, for CSV

@@ -33,7 +33,7 @@ struct ExtractSettings {
   // probability with which the model wrote it.
   double Confidence(const ExtractAttribute& attribute, const WrittenValue& written,
                     const ModelCard& card) const;
-  // Below it a value becomes null. Without a limit of the user's none becomes it that must be there.
+  // Below it a value becomes null; without a limit of the user's, none that must be there.
   double LeastConfidence(const ExtractAttribute& attribute, const ModelCard& card) const;
 };
 
