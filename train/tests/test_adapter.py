@@ -12,11 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
 from train.encode import encode_tree
 from train.export import gguf_metadata, gguf_tensors
 from train.extract_layout import Laid, Slot
@@ -26,6 +21,7 @@ from train.lexicon import TRAIN, Lexicon
 from train.sample import DEFAULT_INSTRUCTION, Branch, Sample
 from train.task_documents import with_currency
 from train.task_encode import asked_parts, encode_asked, encode_in_sequence, encode_laid, last_cut, slot_runs
+from train.tests.torch_here import torch
 from train.tokenizer import Tokenizer, words_pattern
 
 ROOT = Path(__file__).parents[2]
@@ -107,7 +103,7 @@ class Layouts(unittest.TestCase):
         self.assertIn("GBP", found)
 
 
-@unittest.skipIf(torch is None, "no PyTorch here: pip install torch")
+@unittest.skipIf(torch is None, "no PyTorch 2.9 here: pip install torch")
 class Network(unittest.TestCase):
     def setUp(self):
         from train.model import Config, Decoder
@@ -255,7 +251,7 @@ class Network(unittest.TestCase):
         self.assertTrue((self.folder / "out" / "adapter" / "adapter_model.safetensors").exists())
 
 
-@unittest.skipIf(torch is None, "no PyTorch here: pip install torch")
+@unittest.skipIf(torch is None, "no PyTorch 2.9 here: pip install torch")
 class Scores(unittest.TestCase):
     def test_values_mean_the_gold_ones(self):
         from train.task_scores import same_value

@@ -11,14 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
 from train.export import gguf_metadata, gguf_tensors
 from train.gguf import Q4_0, dequantize_q4, quantize_q4_0, write_gguf
 from train.reference import load_gguf
+from train.tests.torch_here import torch
 from train.tokenizer import Tokenizer, load_tokenizer
 
 TOKENIZER = Path(__file__).parents[1] / "tokenizer"
@@ -36,7 +32,7 @@ class Quantisation(unittest.TestCase):
         self.assertLess(np.abs(back - x).mean(), 0.3 * step.mean())
 
 
-@unittest.skipIf(torch is None, "no PyTorch here: pip install torch")
+@unittest.skipIf(torch is None, "no PyTorch 2.9 here: pip install torch")
 class LargeModel(unittest.TestCase):
     def setUp(self):
         from train.model import Config, Decoder

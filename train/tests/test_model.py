@@ -8,22 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
 from train import encode as enc
 from train.lexicon import TRAIN, Lexicon
 from train.pack import pack_rows
 from train.questions import haystack
 from train.sample import Sample
+from train.tests.torch_here import torch
 from train.tokenizer import Tokenizer
 
 TOK = Tokenizer.load(Path(__file__).parents[1] / "tokenizer")
 
 
-@unittest.skipIf(torch is None, "no PyTorch here: pip install torch")
+@unittest.skipIf(torch is None, "no PyTorch 2.9 here: pip install torch")
 class Network(unittest.TestCase):
     def setUp(self):
         from train.model import Config, Decoder

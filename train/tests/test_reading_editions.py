@@ -26,12 +26,8 @@ from train.lexicon import TRAIN, Lexicon
 from train.reading_mixture import ReadingMixture, letter_choice, yes_no
 from train.reading_texts import Excluded, TextRow
 from train.sample import DEFAULT_INSTRUCTION, Branch, Sample
+from train.tests.torch_here import torch
 from train.tokenizer import Tokenizer, load_tokenizer
-
-try:
-    import torch
-except ImportError:
-    torch = None
 
 ROOT = Path(__file__).parents[2]
 TOKENIZER = ROOT / "train" / "tokenizer"
@@ -229,7 +225,7 @@ class Prompts(unittest.TestCase):
             self.assertEqual(ids[: len(ids) - len(tok.encode(b.answer))], want[n - 1])
 
 
-@unittest.skipIf(torch is None, "no PyTorch here: pip install torch")
+@unittest.skipIf(torch is None, "no PyTorch 2.9 here: pip install torch")
 class Legs(unittest.TestCase):
     def setUp(self):
         from train.model import Config, Decoder

@@ -17,12 +17,12 @@ import numpy as np
 from train import skeleton_data
 from train.skeleton_rows import IGNORED, Documents, Row
 from train.tests.test_reader import ROOT, tiny_model
+from train.tests.torch_here import torch
 
 try:
     import peft
-    import torch
 except ImportError:
-    peft = torch = None
+    peft = None
 
 PAGES = [
     dict(
@@ -246,7 +246,7 @@ class Written(unittest.TestCase):
         )
 
 
-@unittest.skipIf(peft is None, "no PyTorch and PEFT here: pip install torch peft")
+@unittest.skipIf(peft is None or torch is None, "no PyTorch and PEFT here: pip install torch peft")
 class Trainer(unittest.TestCase):
     def run_trainer(self, folder: str, *options: str):
         from train.skeleton_lora import Run, arguments
