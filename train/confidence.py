@@ -2,6 +2,7 @@
 
     python3 -m train.confidence CALIBRATION.jsonl … --task ask | extract --card models/smollm2-reader/banyan.json
     python3 -m train.confidence DEV.jsonl --task choice --test TEST.jsonl --card models/smollm2-reader/banyan.json
+    python3 -m train.confidence ROWS.jsonl … --task rag --card models/smollm2-reader/banyan.json
 
 CALIBRATION.jsonl is what the trainers write at their end: a line for every held-out answer, with its log-probabilities
 and whether it was right. For each kind of answer P(right) = sigmoid(scale * x + offset) is fitted by least log-loss, x
@@ -12,6 +13,10 @@ card's other fields stay.
 For `choice` the files are those of `eval.choices --rows`: every way of comparing options gets a fit of its own from the
 log-odds of the chosen option's share, as the kinds `choice-sum`, `choice-mean`, `choice-prior` and `choice-letter` of
 the task `ask`. The error is that of `--test`.
+
+For `rag` the files are those of `python3 -m eval rag-tables`: the rows of experts, with the evidence of each answer (from
+the confidence of `ask`; it chooses answers and alternatives, and the fit changes neither). Nulls are right where no
+document has the answer (--without-gold); without such rows nulls get no fit. Both halves have all rows of a group.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.metrics import calibration_error
+from eval.metrics import calibration_error, exact_match
 
 FEWEST = 150  # lines of a kind that has a fit of its own
 LEAST, MOST = -30.0, 12.0  # log-odds beyond them say no more
@@ -44,6 +49,50 @@ def lines(path: Path, task: str) -> list[tuple[str, float, bool]]:
         else:
             found.append(("null" if row["null"] else row["type"], row["sum"], bool(row["right"])))
     return found
+
+
+def rag_lines(path: Path) -> list[tuple[str, str, float, bool]]:
+    """(group, kind, x, right) of answers of experts."""
+    rows: dict[tuple, dict] = {}  # a row that was asked again stands later
+    for row in map(json.loads, path.open(encoding="utf-8")):
+        rows[row["id"], row["method"], row["documents"], row["gold_there"]] = row
+    found = []
+    for row in rows.values():
+        if row["method"] != "experts" or row.get("evidence") is None:
+            continue
+        right = exact_match(row["answer"] or "null", row["gold"] if row["gold_there"] else [])
+        kind = "null" if row["answer"] is None else "answer"
+        found.append((row["group"], kind, math.log(max(row["evidence"], 1e-12)), right))
+    return found
+
+
+def rag_fits(found: list[tuple[str, float, bool]]) -> dict[str, tuple[float, float]]:
+    """Each kind by itself: evidence of answers says nothing of nulls. A kind that was never right has no fit."""
+    return {kind: made for kind, made in fits(found).items() if kind and any(r for k, _, r in found if k == kind)}
+
+
+def fit_rag(files: list[Path], card: dict) -> str:
+    found = [line for path in files for line in rag_lines(path)]
+    groups = sorted({line[0] for line in found})
+    first = set(groups[::2])
+    half = rag_fits([line[1:] for line in found if line[0] in first])
+    test = [line[1:] for line in found if line[0] not in first and line[1] in half]
+    said = [f"{len(found)} answers of {len(groups)} groups"]
+    for kind in sorted(half):
+        of = [(x, float(right)) for k, x, right in test if k == kind]
+        if of:
+            x, right = np.array([one[0] for one in of]), np.array([one[1] for one in of])
+            said.append(
+                f"{kind}: {right.mean():.3f} of {len(of)} not fitted right; expected calibration error"
+                f" {calibration_error(zip(probability(x, *half[kind]), right)):.3f}, of the evidence as it is"
+                f" {calibration_error(zip(np.exp(x), right)):.3f}"
+            )
+    made = rag_fits([line[1:] for line in found])
+    card.setdefault("confidence", {})["rag"] = {
+        kind: dict(feature="log_odds", scale=round(scale, 4), offset=round(offset, 4))
+        for kind, (scale, offset) in made.items()
+    }
+    return "\n".join(said)
 
 
 def log_odds(logprob: np.ndarray) -> np.ndarray:
@@ -95,12 +144,16 @@ def fits(found: list[tuple[str, float, bool]]) -> dict[str, tuple[float, float]]
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("files", type=Path, nargs="+")
-    p.add_argument("--task", choices=["ask", "extract", "choice"], required=True)
+    p.add_argument("--task", choices=["ask", "extract", "choice", "rag"], required=True)
     p.add_argument("--test", type=Path, help="for choice: answers that nothing is fitted on")
     p.add_argument("--card", type=Path, required=True)
     a = p.parse_args()
-    found = [f for path in a.files for f in lines(path, a.task) if math.isfinite(f[1])]
     card = json.loads(a.card.read_text()) if a.card.exists() else {}
+    if a.task == "rag":
+        print(fit_rag(a.files, card))
+        a.card.write_text(json.dumps(card, indent=1) + "\n")
+        return
+    found = [f for path in a.files for f in lines(path, a.task) if math.isfinite(f[1])]
     if a.task == "choice":
         made = fits(found)
         del made[""]

@@ -56,9 +56,9 @@ class RagTest(unittest.TestCase):
         self.assertEqual(result.returncode, code, result.stderr)
         return result
 
-    def rag(self, *arguments, code=0):
+    def rag(self, *arguments, code=0, model=MODEL):
         """Runs to a fresh output and returns its rows."""
         self.count += 1
         output = self.path(f"out{self.count}.jsonl")
-        self.run_banyan("rag", "-m", MODEL, "--quiet", "--ordered", "-o", output, *arguments, code=code)
+        self.run_banyan("rag", "-m", model, "--quiet", "--ordered", "-o", output, *arguments, code=code)
         return read_rows(output)

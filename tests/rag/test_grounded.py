@@ -1,9 +1,14 @@
 """Answers stand in documents: in shuffled, cut off and contradicting ones; what else documents say is listed."""
 import collections
+import json
+import math
 import random
+import re
+import subprocess
+import sys
 import unittest
 
-from harness import RagTest, timeless
+from harness import MODEL, ROOT, RagTest, timeless
 
 NAMES = ["Mila", "Jonas", "Ada", "Tom Reed", "Dr. Helen Okafor", "Anna Berg", "Zo\u00eb", "Bj\u00f6rn \u00d6berg"]
 MONTHS = ["January", "April", "May", "August", "October"]
@@ -45,6 +50,13 @@ def spaced(text):
     return " ".join(text.split())
 
 
+def comparable(text):
+    return spaced(re.sub(r"[^\w\s]", "", text)).lower()
+
+
+LOG_ODDS = {"feature": "log_odds", "scale": 0.7, "offset": -0.5}
+
+
 class Grounded(RagTest):
     def check(self, rows, records):
         """Returns how many answers there are, of several documents, with alternatives, and none."""
@@ -82,7 +94,22 @@ class Grounded(RagTest):
                     continue
                 compared += 1
                 self.assertLessEqual(other["confidence"], 1.2 * row["confidence"] + 0.001, row)
+            self.check_rule(row, row["trace"])
         return compared
+
+    def check_rule(self, row, trace):
+        """The answer follows from what the trace says: the joint one, or that of a clearly surer document."""
+        if trace["joint"] is None:
+            self.assertIsNone(row["answer"], row)
+            return
+        together, *alone = trace["candidates"]
+        self.assertEqual(together["answer"], trace["joint"], row)
+        surest = max(alone, key=lambda candidate: candidate["evidence"], default=together)
+        replaces = surest["evidence"] > 1.2 * together["evidence"]
+        self.assertEqual(comparable(row["answer"]), comparable((surest if replaces else together)["answer"]), row)
+        # The shipped card has nothing that was measured for rag.
+        self.assertAlmostEqual(row["confidence"], trace["evidence"], delta=6e-5)
+        self.assertLessEqual(sum(candidate["evidence"] for candidate in trace["candidates"]), 1 + 1e-9)
 
     def test_nothing_is_said_that_no_document_says(self):
         counts, records = collections.Counter(), []
@@ -109,6 +136,38 @@ class Grounded(RagTest):
         self.assertEqual([timeless(row) for row in self.rag(source, "--no-copy", "--strategy", "flat", "--one-by-one")], free)
         for row in free:
             self.assertNotIn("confidence", row)
+
+    def model_with(self, name, **of_rag):
+        """The shipped model with another card."""
+        card = {"copies": True, "confidence": {"ask": {"answer": LOG_ODDS, "null": LOG_ODDS}, **of_rag}}
+        model = self.path(name)
+        subprocess.run([sys.executable, "-m", "train.gguf_set", MODEL, "banyan.card", json.dumps(card), "--out", model],
+                       cwd=ROOT, check=True, capture_output=True)
+        return model
+
+    def test_confidence_measured_for_rag_changes_no_answer(self):
+        source = self.write("in.jsonl", [record(number) for number in range(60)])
+        measured = {"feature": "log_odds", "scale": 0.6, "offset": 1.5}
+        models = self.model_with("plain.gguf"), self.model_with("rag.gguf", rag={"answer": measured})
+        plain, mapped = ([timeless(row) for row in self.rag(source, model=model)] for model in models)
+        surer, disputed = 0, 0
+        for before, after in zip(plain, mapped, strict=True):
+            others = [row.get("alternatives", []) for row in (before, after)]
+            without = [[{**other, "confidence": 0} for other in some] for some in others]
+            self.assertEqual(without[0], without[1])
+            shown = [{name: row[name] for name in row if name not in ("confidence", "alternatives")} for row in (before, after)]
+            self.assertEqual(shown[0], shown[1])
+            if before["answer"] is None:
+                self.assertEqual(before.get("confidence"), after.get("confidence"))
+                continue
+            evidence = max(before["trace"]["evidence"], 1e-12)
+            odds = max(-30, min(12, math.log(evidence) - math.log(-math.expm1(min(math.log(evidence), -1e-9)))))
+            self.assertAlmostEqual(after["confidence"], 1 / (1 + math.exp(-(0.6 * odds + 1.5))), delta=1e-4)
+            self.assertLessEqual(sum(o["confidence"] for o in others[1]) + after["confidence"], 1.001)
+            surer += after["confidence"] > before["confidence"]
+            disputed += bool(others[1])
+        self.assertGreater(surer, 20)
+        self.assertGreater(disputed, 5)
 
     def test_documents_that_contradict_each_other(self):
         texts = {"old": "The secret code of the yacht Otter is KT-4821.", "new": "The secret code of the yacht Otter is XW-1100.",

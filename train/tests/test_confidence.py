@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 from eval.metrics import calibration_error
-from train.confidence import fit, lines, probability
+from train.confidence import fit, fit_rag, lines, log_odds, main, probability
 
 
 class Fits(unittest.TestCase):
@@ -42,6 +45,49 @@ class Fits(unittest.TestCase):
                 [(k, round(x, 3), r) for k, x, r in lines(path, "choice")],
                 [("choice-sum", -0.693, True), ("choice-letter", 0.0, False)],
             )
+
+    def rag_rows(self, chance: np.random.Generator, count: int) -> list[dict]:
+        """Answers that are right more often than their evidence says, at the odds 0.5 x + 1; and nulls."""
+        rows = []
+        for n in range(count):
+            evidence = float(chance.uniform(0.02, 0.98))
+            odds = 0.5 * float(log_odds(np.log([evidence]))[0]) + 1
+            right = chance.random() < 1 / (1 + np.exp(-odds))
+            common = dict(id=str(n), group=str(n // 3), method="experts", documents=4, gold=["yes it is"])
+            rows.append(dict(common, gold_there=True, answer="Yes, it is" if right else "no", evidence=evidence))
+            there = n % 4 == 0  # of nulls, one in four is wrong
+            rows.append(dict(common, documents=16, gold_there=there, answer=None, evidence=0.5))
+        rows.append(dict(rows[0], method="top1", answer="yes it is"))
+        return rows
+
+    def test_rag_by_its_evidence(self):
+        rows = self.rag_rows(np.random.default_rng(3), 900)
+        again = dict(rows[0], answer="yes it is")  # the later row of a question counts
+        with tempfile.TemporaryDirectory() as folder:
+            path, card = Path(folder, "rows.jsonl"), Path(folder, "banyan.json")
+            bad = dict(rows[0], error="busy", answer=None)
+            del bad["evidence"]
+            path.write_text("".join(json.dumps(r) + "\n" for r in [bad, *rows, again]))
+            card.write_text(json.dumps({"copies": True, "confidence": {"ask": {"scale": 1, "offset": 0}}}))
+            with mock.patch("sys.argv", ["confidence", str(path), "--task", "rag", "--card", str(card)]):
+                with contextlib.redirect_stdout(io.StringIO()) as said:
+                    main()
+            made = json.loads(card.read_text())
+        self.assertRegex(said.getvalue(), r"^1800 answers of 300 groups\n")
+        self.assertEqual(made["confidence"]["ask"], {"scale": 1, "offset": 0})
+        answer, null = made["confidence"]["rag"]["answer"], made["confidence"]["rag"]["null"]
+        self.assertAlmostEqual(answer["scale"], 0.5, delta=0.12)
+        self.assertAlmostEqual(answer["offset"], 1.0, delta=0.2)
+        self.assertAlmostEqual(float(probability(np.log([0.5]), null["scale"], null["offset"])[0]), 0.75, delta=0.03)
+        self.assertNotIn("scale", made["confidence"]["rag"])
+
+    def test_rag_nulls_that_were_never_right(self):
+        rows = [dict(r, gold_there=True) for r in self.rag_rows(np.random.default_rng(4), 300)]
+        with tempfile.TemporaryDirectory() as folder:
+            path, card = Path(folder, "rows.jsonl"), {}
+            path.write_text("".join(json.dumps(r) + "\n" for r in rows))
+            fit_rag([path], card)
+        self.assertEqual(list(card["confidence"]["rag"]), ["answer"])
 
 
 if __name__ == "__main__":

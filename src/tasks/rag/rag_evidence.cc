@@ -35,11 +35,15 @@ bool RagEvidence::Stands(const std::string& said) const {
   return !settings_.copies || SpansOf(said, record_.documents).has_value();
 }
 
-// Measured for `rag`, else for `ask`: of one document the prompt is the same.
+// Of one document the prompt is that of `ask`.
 const Calibration* RagEvidence::CalibrationOf(const char* kind) const {
-  const ModelCard& card = settings_.model->card();
-  const Calibration* own = card.CalibrationOf("rag", kind);
-  return own != nullptr ? own : card.CalibrationOf("ask", kind);
+  return settings_.model->card().CalibrationOf("ask", kind);
+}
+
+double RagEvidence::Confidence(double evidence, const char* kind) const {
+  const Calibration* measured = settings_.model->card().CalibrationOf("rag", kind);
+  if (measured == nullptr) return evidence;
+  return measured->ProbabilityOf(std::log(std::max(evidence, kLeastShare)), 1);
 }
 
 std::vector<RagEvidence::Candidate> RagEvidence::Candidates(const RagAnswers& answers,
@@ -72,9 +76,9 @@ std::vector<RagEvidence::Candidate> RagEvidence::Candidates(const RagAnswers& an
   }
   // Of answers that exclude one another at most one is right.
   double sum = 0.0;
-  for (const Candidate& candidate : candidates) sum += candidate.confidence();
+  for (const Candidate& candidate : candidates) sum += candidate.evidence();
   for (Candidate& candidate : candidates) {
-    if (sum > 1.0) candidate.all_wrong = 1.0 - candidate.confidence() / sum;
+    if (sum > 1.0) candidate.all_wrong = 1.0 - candidate.evidence() / sum;
   }
   return candidates;
 }
@@ -84,13 +88,13 @@ std::optional<size_t> RagEvidence::ClearlySurer(const RagAnswers& answers,
   if (CalibrationOf("answer") == nullptr) return std::nullopt;
   const std::vector<Candidate> candidates = Candidates(answers, said);
   const auto surest = std::ranges::min_element(candidates, {}, &Candidate::all_wrong);
-  const double least = kClearlySurer * candidates.front().confidence();
-  if (surest == candidates.begin() || surest->confidence() <= least) return std::nullopt;
+  const double least = kClearlySurer * candidates.front().evidence();
+  if (surest == candidates.begin() || surest->evidence() <= least) return std::nullopt;
   return surest->documents.front();
 }
 
 // A null is right if no document has the answer: as sure as the least sure of them is.
-std::optional<double> RagEvidence::NullConfidence(const Answer& answer) const {
+std::optional<double> RagEvidence::NullEvidence(const Answer& answer) const {
   const Calibration* calibration = CalibrationOf("null");
   if (calibration == nullptr || answer.abstentions.empty()) return std::nullopt;
   double least = 1.0;
@@ -105,38 +109,80 @@ std::optional<double> RagEvidence::NullConfidence(const Answer& answer) const {
 
 void RagEvidence::Write(const RagAnswers& answers, const std::string& said,
                         OrderedJson& row) const {
-  if (!settings_.copies || settings_.options.method != RagMethod::kExperts) return;
+  if (!Weighs()) return;
   std::vector<Candidate> candidates = Candidates(answers, said);
   const bool calibrated = CalibrationOf("answer") != nullptr;
+  double room = 1.0;  // what the answer leaves to those that exclude it
   if (said.empty()) {
-    const std::optional<double> sure = NullConfidence(answers.answer);
-    if (sure) row["confidence"] = RowProbability(*sure);
+    const std::optional<double> sure = NullEvidence(answers.answer);
+    if (sure) row["confidence"] = RowProbability(Confidence(*sure, "null"));
   } else {
-    const auto shown = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
-      return ComparableAnswer(candidate.answer) == ComparableAnswer(said);
-    });
-    BANYAN_CHECK(shown != candidates.end());
-    if (calibrated) row["confidence"] = RowProbability(shown->confidence());
+    const auto shown = Shown(candidates, said);
+    const double confidence = Confidence(shown->evidence(), "answer");
+    if (calibrated) row["confidence"] = RowProbability(confidence);
+    room -= confidence;
     candidates.erase(shown);
   }
   std::erase_if(candidates, [&](const Candidate& candidate) {
     return candidate.documents.empty() || HasTheOther(candidate.answer, said) ||
-           (calibrated && candidate.confidence() < kLeastAlternative);
+           (calibrated && candidate.evidence() < kLeastAlternative);
   });
   std::ranges::stable_sort(
       candidates, [](const Candidate& a, const Candidate& b) { return a.all_wrong < b.all_wrong; });
+  double sum = 0.0;
+  for (const Candidate& candidate : candidates) sum += Confidence(candidate.evidence(), "answer");
+  const double share = sum > room ? room / sum : 1.0;
   OrderedJson alternatives = OrderedJson::array();
   for (const Candidate& candidate : candidates) {
     if (alternatives.size() == kMostAlternatives) break;
     OrderedJson& entry = alternatives.emplace_back();
     entry["answer"] = candidate.answer;
-    if (calibrated) entry["confidence"] = RowProbability(candidate.confidence());
+    if (calibrated) {
+      entry["confidence"] = RowProbability(share * Confidence(candidate.evidence(), "answer"));
+    }
     entry["citations"] = OrderedJson::array();
     for (const size_t document : candidate.documents) {
       entry["citations"].push_back(CitationOf(record_.documents[document], candidate.answer));
     }
   }
   if (!alternatives.empty()) row["alternatives"] = std::move(alternatives);
+}
+
+void RagEvidence::WriteTrace(const RagAnswers& answers, const std::string& said,
+                             OrderedJson& trace) const {
+  if (!Weighs()) return;
+  std::vector<Candidate> candidates = Candidates(answers, said);
+  const bool calibrated = CalibrationOf("answer") != nullptr;
+  const std::string joint = answers.joint ? text_of_(*answers.joint) : said;
+  trace["joint"] = joint.empty() ? OrderedJson() : OrderedJson(joint);
+  if (said.empty()) {
+    if (const auto sure = NullEvidence(answers.answer)) trace["evidence"] = *sure;
+  } else if (calibrated) {
+    trace["evidence"] = Shown(candidates, said)->evidence();
+  }
+  OrderedJson& list = trace["candidates"] = OrderedJson::array();
+  for (const Candidate& candidate : candidates) {
+    OrderedJson& entry = list.emplace_back();
+    entry["answer"] = candidate.answer;
+    if (calibrated) entry["evidence"] = candidate.evidence();
+    entry["documents"] = OrderedJson::array();
+    for (const size_t document : candidate.documents) {
+      entry["documents"].push_back(OrderedJson(record_.documents[document].id));
+    }
+  }
+}
+
+bool RagEvidence::Weighs() const {
+  return settings_.copies && settings_.options.method == RagMethod::kExperts;
+}
+
+std::vector<RagEvidence::Candidate>::iterator RagEvidence::Shown(std::vector<Candidate>& candidates,
+                                                                 const std::string& said) const {
+  const auto shown = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
+    return ComparableAnswer(candidate.answer) == ComparableAnswer(said);
+  });
+  BANYAN_CHECK(shown != candidates.end());
+  return shown;
 }
 
 }  // namespace banyan

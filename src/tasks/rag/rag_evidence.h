@@ -28,6 +28,10 @@ class RagEvidence {
   // `confidence`, where the model's card has a calibration, and `alternatives`: what documents
   // answer otherwise, the surest first, if they are sure enough. `said`: the answer; empty: null.
   void Write(const RagAnswers& answers, const std::string& said, nlohmann::ordered_json& row) const;
+  // What this follows from: `joint`, what all experts say together; `evidence` of the answer; and
+  // `candidates`, each answer with its evidence and its documents, what experts say first.
+  void WriteTrace(const RagAnswers& answers, const std::string& said,
+                  nlohmann::ordered_json& trace) const;
 
  private:
   // An answer of one or more documents. They support it: it is wrong only if all are.
@@ -35,12 +39,19 @@ class RagEvidence {
     std::string answer;
     std::vector<size_t> documents;
     double all_wrong = 1.0;
-    double confidence() const { return 1.0 - all_wrong; }
+    double evidence() const { return 1.0 - all_wrong; }
   };
 
+  bool Weighs() const;
   std::vector<Candidate> Candidates(const RagAnswers& answers, const std::string& said) const;
-  std::optional<double> NullConfidence(const Answer& answer) const;
+  std::vector<Candidate>::iterator Shown(std::vector<Candidate>& candidates,
+                                         const std::string& said) const;
+  std::optional<double> NullEvidence(const Answer& answer) const;
+  // Evidence is measured by `ask`, one document at a time; answers and alternatives are chosen by
+  // it alone. What the card has for `rag` maps it to the confidence that is shown, so that a card
+  // that gets it changes no answer.
   const Calibration* CalibrationOf(const char* kind) const;
+  double Confidence(double evidence, const char* kind) const;
 
   const RagSettings& settings_;
   const RagRecord& record_;

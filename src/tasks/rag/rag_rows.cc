@@ -183,7 +183,8 @@ OutputRow RagRowWriter::Row(const RagAnswers& answers, const std::vector<Json>& 
   const bool stands = !SaysNothing(said) && evidence.Stands(said);
   fields["answer"] = stands ? OrderedJson(said) : OrderedJson();
   if (!stands) fields["reason"] = SaysNothing(said) ? kNoDocumentAnswers : kStandsNowhere;
-  evidence.Write(answers, stands ? said : "", fields);
+  const std::string shown = stands ? said : "";
+  evidence.Write(answers, shown, fields);
   fields["finish_reason"] = no_notes ? "stop" : FinishReasonName(answer.finish);
   fields["tokens"] = answer.tokens.size();
   fields["prompt_tokens"] = answer.prompt_tokens;
@@ -199,7 +200,10 @@ OutputRow RagRowWriter::Row(const RagAnswers& answers, const std::vector<Json>& 
   if (!record_.dropped.empty()) fields["dropped"] = record_.dropped;
   if (!record_.empty.empty()) fields["empty"] = record_.empty;
   if (!truncated.empty()) fields["truncated"] = truncated;
-  if (options.trace) fields["trace"] = Trace(answers);
+  if (options.trace) {
+    fields["trace"] = Trace(answers);
+    evidence.WriteTrace(answers, shown, fields["trace"]);
+  }
   fields["first_token_seconds"] = ToMicroseconds(answer.first_token_seconds);
   fields["seconds"] = ToMicroseconds(answer.seconds);
   row.identity =
