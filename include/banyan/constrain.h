@@ -20,8 +20,8 @@ namespace banyan {
 class Text;
 class TokenTrie;
 
-// The tokens of a vocabulary by their bytes: built once per tokenizer (some hundred milliseconds
-// for 150 000 tokens), shared by all its constraints.
+// The tokens of a vocabulary by their bytes: built at the first call (some hundred milliseconds for
+// 150 000 tokens) and kept with the text.
 std::shared_ptr<const TokenTrie> MakeTokenTrie(const Text& text);
 
 struct ConstraintOptions {

@@ -207,7 +207,10 @@ MaskWords TokenTrie::Allowed(const Dfa& dfa, Dfa::State state) const {
 }
 
 std::shared_ptr<const TokenTrie> MakeTokenTrie(const Text& text) {
-  return std::make_shared<const TokenTrie>(text.parts().tokenizer);
+  const Text::Parts& parts = text.parts();
+  std::call_once(parts.trie_made,
+                 [&] { parts.trie = std::make_shared<const TokenTrie>(parts.tokenizer); });
+  return parts.trie;
 }
 
 namespace {

@@ -35,11 +35,6 @@ std::shared_ptr<const Constraint> ConstraintCache::OfRegex(std::uint64_t scope,
   return Get(scope, Kind::kRegex, pattern, param);
 }
 
-std::shared_ptr<const TokenTrie> ConstraintCache::Trie() {
-  std::call_once(trie_made_, [this] { trie_ = MakeTokenTrie(*model_->text()); });
-  return trie_;
-}
-
 size_t ConstraintCache::BytesOf(std::uint64_t scope) {
   const std::lock_guard lock(mutex_);
   return SumOf(recent_[scope]);
@@ -76,8 +71,9 @@ std::shared_ptr<const Constraint> ConstraintCache::Get(std::uint64_t scope, Kind
   options.mask_bytes = kMaskBytes;
   std::shared_ptr<const Constraint> made;
   try {
-    made = regex ? Constraint::FromRegex(source, Trie(), options)
-                 : Constraint::FromJsonSchema(source, Trie(), options);
+    const std::shared_ptr<const TokenTrie> trie = MakeTokenTrie(*model_->text());
+    made = regex ? Constraint::FromRegex(source, trie, options)
+                 : Constraint::FromJsonSchema(source, trie, options);
   } catch (const Error& error) {
     throw ApiError(400, fmt::format("'{}': {}", param, error.what()), param);
   }

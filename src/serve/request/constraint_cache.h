@@ -26,7 +26,6 @@ class ConstraintCache {
                                              const std::string& param);
   std::shared_ptr<const Constraint> OfRegex(std::uint64_t scope, const std::string& pattern,
                                             const std::string& param);
-  std::shared_ptr<const TokenTrie> Trie();
   // Memory of the constraints that are kept for a scope, at most.
   size_t BytesOf(std::uint64_t scope);
 
@@ -42,8 +41,6 @@ class ConstraintCache {
   size_t SumOf(const Kept& kept) const;
 
   const std::shared_ptr<const Model> model_;
-  std::once_flag trie_made_;
-  std::shared_ptr<const TokenTrie> trie_;
   std::mutex mutex_;                      // guards what follows
   std::map<std::uint64_t, Kept> recent_;  // by scope
 };

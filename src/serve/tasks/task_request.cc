@@ -192,11 +192,8 @@ TaskRequest ReadAskRequest(ServeContext& context, std::string_view body) {
     ask.questions += DumpJson(question) + "\n";
   }
   ask.questions_name = "questions";
-  request.task = MakeTask([&] {
-    return std::make_unique<AskTask>(
-        context.model, ask,
-        AskSharedParts{request.adapter, [&context] { return context.constraints.Trie(); }});
-  });
+  request.task =
+      MakeTask([&] { return std::make_unique<AskTask>(context.model, ask, request.adapter); });
   AddDocuments(documents, "context", request);
   RefuseRepeated(request);
   return request;

@@ -56,17 +56,14 @@ void CheckCalibrated(const ModelCard& card) {
         "(docs/model-card.md)");
 }
 
-using TrieMaker = std::function<std::shared_ptr<const TokenTrie>()>;
-
 // Null: answers are not constrained.
-std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, const Model& model,
-                                                 const TrieMaker& make_trie) {
+std::shared_ptr<const Constraint> MakeConstraint(const AskOptions& options, const Model& model) {
   const bool regex = !options.regex.empty();
   if (!regex && options.json_schema.empty()) return nullptr;
   ConstraintOptions constraint;
   constraint.end_tokens = model.end_tokens();
   try {
-    const std::shared_ptr<const TokenTrie> trie = make_trie();
+    const std::shared_ptr<const TokenTrie> trie = MakeTokenTrie(*model.text());
     return regex ? Constraint::FromRegex(options.regex, trie, constraint)
                  : Constraint::FromJsonSchema(options.json_schema, trie, constraint);
   } catch (const Error& e) {
@@ -119,23 +116,19 @@ void Gather(const PromptSegment& segment, std::vector<TokenId>& path,
 
 }  // namespace
 
-AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options,
-                 const AskSharedParts& shared)
-    : adapter_(shared.adapter) {
+AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options, std::string adapter)
+    : adapter_(std::move(adapter)) {
   CheckOptions(options);
   settings_.options = options;
   settings_.text = model->text();
   if (settings_.text == nullptr) {
     Throw(ErrorKind::kUnsupported, "ask: the model's files have no tokenizer");
   }
-  const TrieMaker make_trie = [&] {
-    return shared.trie ? shared.trie() : MakeTokenTrie(*settings_.text);
-  };
-  settings_.constraint = MakeConstraint(options, *model, make_trie);
+  settings_.constraint = MakeConstraint(options, *model);
   settings_.model = std::move(model);
   bool copies = ModelOf(adapter_).copies;
   for (const std::string& adapter : settings_.model->adapters()) copies |= ModelOf(adapter).copies;
-  if (copies) settings_.trie = make_trie();
+  if (copies) settings_.trie = MakeTokenTrie(*settings_.text);
   // With separate adapters, each record's own card counts.
   if (options.min_confidence > 0.0 && settings_.model->adapters().empty()) {
     CheckCalibrated(settings_.model->card());

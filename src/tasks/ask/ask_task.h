@@ -1,7 +1,6 @@
 // `ask` as a task of the job runner.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,19 +11,11 @@
 
 namespace banyan {
 
-// What tasks of one model may share.
-struct AskSharedParts {
-  std::string adapter;  // of records that name none; empty: none
-  // Returns the trie of the model's vocabulary, called when it is needed; empty: the task makes
-  // one.
-  std::function<std::shared_ptr<const TokenTrie>()> trie;
-};
-
 class AskTask : public Task {
  public:
-  // Throws kUsage for options that do not fit together, kUnsupported for a model without text side.
-  AskTask(std::shared_ptr<Model> model, const AskOptions& options,
-          const AskSharedParts& shared = {});
+  // `adapter`: of records that name none; empty: none. Throws kUsage for options that do not fit
+  // together, kUnsupported for a model without text side.
+  AskTask(std::shared_ptr<Model> model, const AskOptions& options, std::string adapter = {});
 
   std::string name() const override { return "ask"; }
   Json Parameters() const override;
