@@ -85,7 +85,7 @@ const std::vector<std::string>& BenchNames() {
   static const std::vector<std::string> names = {
       "squad2",  "narrativeqa", "race",      "longhealth", "shared", "hydragen",  "tree",
       "forest",  "grid",        "attention", "arrival",    "text",   "constrain", "constrained",
-      "extract", "rag",         "draft",     "step",       "ops",    "kv"};
+      "extract", "rag",         "draft",     "step",       "ops",    "kv",        "lines"};
   return names;
 }
 

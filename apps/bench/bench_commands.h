@@ -30,5 +30,9 @@ BenchCommand AddBenchDraft(CLI::App& bench);
 BenchCommand AddBenchStep(CLI::App& bench);
 BenchCommand AddBenchOps(CLI::App& bench);
 BenchCommand AddBenchKv(CLI::App& bench);
+BenchCommand AddBenchLines(CLI::App& bench);
+
+// All benchmarks, below the command `bench`.
+Command AddBenches(CLI::App& app);
 
 }  // namespace banyan::app

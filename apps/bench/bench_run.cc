@@ -339,9 +339,31 @@ void BenchModel::ChooseShape() {
 }
 
 std::shared_ptr<Model> BenchModel::Load() {
-  if (shape.empty()) return run.LoadModel(false);
+  KeptModel* const keeper = KeptModel::current;
+  if (keeper != nullptr && keeper->model_ != nullptr && keeper->kind_ == Kind()) {
+    return keeper->model_;
+  }
+  if (keeper != nullptr) keeper->model_.reset();  // two of them may not fit
   const std::string by_default = run.load.device == "cuda" ? "bf16" : "q8_0";
-  return Model::Random(shape, weights.empty() ? by_default : weights, run.load);
+  std::shared_ptr<Model> model =
+      shape.empty() ? run.LoadModel(false)
+                    : Model::Random(shape, weights.empty() ? by_default : weights, run.load);
+  if (keeper != nullptr) {
+    keeper->model_ = model;
+    keeper->kind_ = Kind();
+  }
+  return model;
+}
+
+std::string BenchModel::Kind() const {
+  const LoadOptions& load = run.load;
+  std::string text = fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", shape, weights, load.model,
+                                 load.device, load.precision, load.kv_type, load.threads, load.fast,
+                                 load.weights, load.adapter, load.yarn_factor);
+  for (const LoadOptions::NamedAdapter& named : load.adapters) {
+    text += fmt::format("|{}={}", named.name, named.directory);
+  }
+  return text;
 }
 
 std::vector<Strategy> ParseStrategies(const std::string& names) {

@@ -80,6 +80,22 @@ bool ComparisonOnly(Strategy strategy);
 // is not asked). Progress goes to stderr.
 WorkResult RunWork(const BenchRun& run, const Work& work);
 
+// While one exists, the last model of this process is kept for the next command that wants an equal
+// one. At most one exists at a time.
+class KeptModel {
+ public:
+  KeptModel() { current = this; }
+  ~KeptModel() { current = nullptr; }
+  KeptModel(const KeptModel&) = delete;
+  KeptModel& operator=(const KeptModel&) = delete;
+
+ private:
+  friend struct BenchModel;
+  static inline KeptModel* current = nullptr;
+  std::shared_ptr<Model> model_;
+  std::string kind_;
+};
+
 // A model from files, or random weights at a known shape, and how it is to be run.
 struct BenchModel {
   RunOptions run;
@@ -95,12 +111,13 @@ struct BenchModel {
 
   // Adds everything that a job is run with. REQUIRES: defaults are set.
   void AddTo(CLI::App& command);
-  // Checks the options, then loads or makes the model. Throws kUsage.
+  // Checks the options, then loads or makes the model, or takes the kept one. Throws kUsage.
   BenchRun Prepare();
 
  private:
   void ChooseShape();  // throws kUsage unless there is one model
   std::shared_ptr<Model> Load();
+  std::string Kind() const;  // models of one kind are equal
 };
 
 // "flat,paged,tree" → names checked by ParseStrategy. Throws kUsage.

@@ -8,18 +8,16 @@
 #include "program/fresh_file.h"
 
 namespace banyan::app {
-namespace {
 
-// All benchmarks, below the command `bench`.
 Command AddBenches(CLI::App& app) {
   CLI::App* bench = app.add_subcommand(
       "bench", "Measure speed; the strategies' outputs are compared bit for bit");
   bench->require_subcommand(1);
   std::vector<BenchCommand> commands = AddNamedBenches(*bench);
-  for (const auto add :
-       {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest, AddBenchGrid,
-        AddBenchAttention, AddBenchArrival, AddBenchText, AddBenchConstrain, AddBenchConstrained,
-        AddBenchExtract, AddBenchRag, AddBenchDraft, AddBenchStep, AddBenchOps, AddBenchKv}) {
+  for (const auto add : {AddBenchShared, AddBenchHydragen, AddBenchTree, AddBenchForest,
+                         AddBenchGrid, AddBenchAttention, AddBenchArrival, AddBenchText,
+                         AddBenchConstrain, AddBenchConstrained, AddBenchExtract, AddBenchRag,
+                         AddBenchDraft, AddBenchStep, AddBenchOps, AddBenchKv, AddBenchLines}) {
     commands.push_back(add(*bench));
   }
   const std::string replaces = "Replace the file of --json if it is there";
@@ -40,7 +38,6 @@ Command AddBenches(CLI::App& app) {
   };
 }
 
-}  // namespace
 }  // namespace banyan::app
 
 int main(int argc, char** argv) {

@@ -54,6 +54,20 @@ for literal in ["8 documents 64", "a | 3", "2 x 3 | 4", "2 x 3 | 4, 5, 6, 7", "0
     done = bench("tree", literal, "--shape", "tiny")
     check(done.returncode == 2 and "banyan: " in done.stderr, f"literal {literal!r} is refused: {done.stderr}")
 
+# Many benchmarks in one process: a reply for each, what they print on stderr, and the next goes on after an error.
+LINES = [["tree", "3 streams | 30 tokens", "--shape", "tiny", "--max-new", "2", "--strategies", "tree", "--json", "-"],
+         ["squad2", "--nonsense"], ["race", "--shape", "tiny", "--documents", "1", "--strategies", "auto"]]
+for more, status in (([], [0, 2, 0]), (["--check"], [0, 2, 0])):
+    done = subprocess.run([BANYAN, "bench", "lines", *more], capture_output=True, text=True, timeout=120,
+                          input="".join(json.dumps(words) + "\n" for words in LINES))
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    check(replies == [{"line": n, "exit": e} for n, e in enumerate(status, 1)], f"lines {more}: {done.stdout}")
+    check(done.returncode == 1 and "no option '--nonsense'" in done.stderr, f"lines {more}: {done.stderr}")
+    check(('"branches"' in done.stderr) == (more == []), f"lines {more}: what is run, and where it prints")
+for wrong in ("squad2", "[]", "[1]", '{"a": 1}'):
+    done = subprocess.run([BANYAN, "bench", "lines"], capture_output=True, text=True, timeout=120, input=wrong + "\n")
+    check(done.returncode == 2 and "line 1: expected the words" in done.stderr, f"lines {wrong}: {done.stderr}")
+
 found = figures("rag", "--shape", "tiny", "--documents", "3", "--document-tokens", "60", "--max-new", "3", "--threads", "1", "--repeat", "2")
 kinds = ("experts, documents computed", "experts, documents in memory", "one prompt")
 check(all(0 < found[kind]["first_token_seconds"] <= found[kind]["seconds"] for kind in kinds), "waits over documents")
