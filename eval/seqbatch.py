@@ -19,6 +19,7 @@ import argparse
 import json
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -69,6 +70,13 @@ def take_limit(options: list[str]) -> int:
     return 0
 
 
+def arguments(parser: argparse.ArgumentParser, words: list[str] | None = None) -> argparse.Namespace:
+    """The parser's own words; `options` has those after `--`, which are for the program."""
+    words = sys.argv[1:] if words is None else words
+    own = words[: words.index("--")] if "--" in words else words
+    return argparse.Namespace(**dict(vars(parser.parse_args(own)), options=words[len(own) + 1 :]))
+
+
 def with_given(usual: list[str], given: list[str]) -> list[str]:
     """Options of a way, then those of the command line, which replace a way's of the same name."""
     names = {word.split("=")[0] for word in given if word.startswith("--")}
@@ -98,7 +106,8 @@ def run(a: argparse.Namespace, rows: list[dict], options: list[str]) -> tuple[li
             "--receipt",
             str(receipt),
             "--quiet",
-            "--adapter", a.adapter or "none",
+            "--adapter",
+            a.adapter or "none",
             *with_given(options, a.options),
         ]
         done = subprocess.run(command)
@@ -156,8 +165,7 @@ def main() -> None:
     p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--json", type=Path)
-    p.add_argument("options", nargs="*", help="options for `banyan ask`, after --")
-    a = p.parse_args()
+    a = arguments(p)
     a.max_new = take_limit(a.options) or a.max_new
     records = [json.loads(line) for line in a.file.open(encoding="utf-8")][: a.limit or None]
     ways = {"apart (`banyan ask`)": lambda: apart(a, records)} | {

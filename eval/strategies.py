@@ -23,7 +23,7 @@ import tempfile
 from pathlib import Path
 
 from eval.reading import answers_of, intervals, judge, means
-from eval.seqbatch import TOKENS_OF_AN_ANSWER, run, seqbatch, take_limit
+from eval.seqbatch import TOKENS_OF_AN_ANSWER, arguments, run, seqbatch, take_limit
 
 
 def drafted(a: argparse.Namespace, records: list[dict], way: str) -> dict:
@@ -41,7 +41,8 @@ def drafted(a: argparse.Namespace, records: list[dict], way: str) -> dict:
             a.model,
             "--json",
             str(target),
-            "--adapter", a.adapter or "none",
+            "--adapter",
+            a.adapter or "none",
             *a.options,
         ]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -149,8 +150,7 @@ def main() -> None:
     p.add_argument("--price", type=float, default=0.0, help="of an hour of this machine, in any currency")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--json", type=Path)
-    p.add_argument("options", nargs="*", help="options for `banyan ask`, after --")
-    a = p.parse_args()
+    a = arguments(p)
     a.max_new = take_limit(a.options) or a.max_new
     records = [json.loads(line) for line in a.file.open(encoding="utf-8")][: a.limit or None]
     rows = compare(a, records, a.strategies.split(","), [int(n) for n in a.batch.split(",") if n], a.repeat, a.lookup)

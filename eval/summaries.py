@@ -13,6 +13,17 @@ from pathlib import Path
 INSTRUCTION = "Summarise the text in at most two sentences, with its names, numbers and dates."
 QUESTION = "What does the text say?"
 TOKENS = 64  # of a summary
+# Options of `rag` that say how a model runs: they hold for summaries, too. Each has a value.
+OF_ANY_JOB = ("--device", "--precision", "--threads", "--kv-type", "--kv-memory", "--max-streams", "--strategy")
+
+
+def of_any_job(options: list[str]) -> list[str]:
+    """Without those that `ask` does not have, such as --relevance."""
+    out: list[str] = []
+    for n, word in enumerate(options):
+        if word.partition("=")[0] in OF_ANY_JOB:
+            out += [word] if "=" in word else options[n : n + 2]
+    return out
 
 
 def summarised(a: argparse.Namespace, rows: list[dict]) -> tuple[list[dict], float]:
@@ -29,7 +40,7 @@ def summarised(a: argparse.Namespace, rows: list[dict]) -> tuple[list[dict], flo
         command = [a.banyan, "ask", "-m", a.model, str(source), "-o", str(target), "--receipt", str(receipt), "--quiet"]
         command += ["--adapter", getattr(a, "adapter", "") or "none"]
         command += ["--instruction", INSTRUCTION, "--max-new", str(TOKENS), "--no-copy", "--too-long", "truncate"]
-        done = subprocess.run([*command, *a.options], capture_output=True, text=True)
+        done = subprocess.run([*command, *of_any_job(a.options)], capture_output=True, text=True)
         if done.returncode not in (0, 1):  # 1: some rows are errors: no note
             raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()[-500:]}")
         written = [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()]

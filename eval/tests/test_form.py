@@ -14,7 +14,7 @@ from unittest import mock
 from eval import form, trained
 from eval.data import BadRow, kind_of
 from eval.seqbatch import with_given
-from eval.summaries import with_notes
+from eval.summaries import of_any_job, with_notes
 from train.trained_on import BYTES, file_beside, hash_of, packed, trained_texts, write
 
 TEXT = "Ruth sold the mill on the river in 1840."
@@ -184,6 +184,10 @@ class Documents(unittest.TestCase):
         scores = form.summary(self.arguments, [way])[0]["scores"]
         self.assertEqual(scores["recall"], 0.75)  # a question that wants one thing: sub-span match
         self.assertNotIn("recall", form.summary(self.arguments, self.ways([other], ["top1"], "x")[0])[0]["scores"])
+
+    def test_summaries_get_the_options_that_ask_has(self):
+        given = ["--relevance", "dense", "--threads", "2", "--encoder", "E", "--device=cuda", "--no-copy"]
+        self.assertEqual(of_any_job(given), ["--threads", "2", "--device=cuda"])
 
     def test_summaries_take_the_place_of_documents(self):
         rows = [dict(id="r", question="Who?", documents=[dict(id=n, text=t) for n, t in enumerate(("one", "two"))])]

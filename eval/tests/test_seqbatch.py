@@ -1,6 +1,17 @@
+import argparse
 import unittest
 
-from eval.seqbatch import batches, parse, table
+from eval.seqbatch import arguments, batches, parse, table
+
+
+class Words(unittest.TestCase):
+    def test_those_after_the_dashes_are_for_the_program(self):
+        parser = argparse.ArgumentParser()
+        parser.add_argument("file")
+        parser.add_argument("-m")
+        a = arguments(parser, ["FILE", "-m", "M", "--", "--threads", "2"])
+        self.assertEqual((a.file, a.m, a.options), ("FILE", "M", ["--threads", "2"]))
+        self.assertEqual(arguments(parser, ["FILE"]).options, [])
 
 
 class SeqBatch(unittest.TestCase):
