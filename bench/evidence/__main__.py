@@ -1,11 +1,11 @@
 """Measures, and writes evidence.html, evidence.json and claims.md: every claim of the papers with its verdict.
 
-    python3 -m bench.evidence [--size small] [--out build/evidence] [--minutes 25] [--real MODEL --real-adapter DIR]
-        [--only NAME …] [-- --threads 2]
+    python3 -m bench.evidence [--size small] [--out build/evidence] [--minutes 25] [--resume] [--plan]
+        [--real MODEL --real-adapter DIR] [--only NAME …] [-- --threads 2]
 
 `make evidence` runs it at size `small` on the CPU, `make evidence-gpu` at size `gpu` with `-- --device cuda`. Use a
 quiet machine: the page states the load before the run. A part that the time does not allow is left out, and the page
-says so.
+says so. Files are written after every round of a sweep and every table; `--resume` goes on from there.
 """
 
 from __future__ import annotations
@@ -14,129 +14,21 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from bench.evidence import documents, quality
 from bench.evidence.page import as_json, claims_markdown, make_page
-from bench.evidence.planning import planning
-from bench.evidence.runner import ROOT, Clock, Failed, Runner, conditions, load_text
-from bench.evidence.readers import PREDICTED, SECONDS
-from bench.evidence.sizes import SHIPPED, SIZES, Size
+from bench.evidence.parts import OF_THE_CPU, planned_commands, planned_tables, quality_parts, stack_costs
+from bench.evidence.predict import plan_text
+from bench.evidence.resume import take_up
+from bench.evidence.runner import Clock, Failed, Runner, conditions, load_text
+from bench.evidence.sets import write_sets
+from bench.evidence.sizes import SIZES
 from bench.evidence.sweeps import make_sweeps
 from bench.evidence.verdicts import Results, Table
+from eval import form
 from eval.data import default_folder
-
-# Of the time: sweeps, then quality. A sweep gets its part of what is left for those to come.
-SWEEPS_SHARE = 0.5
-
-
-def stack_costs(results: Results) -> Table:
-    """What the program predicts for contexts in a prompt and prompts at once, beside measured times: nothing is fitted
-    to them."""
-    out = Table(
-        "stack_costs",
-        "Contexts in a prompt: predicted and measured",
-        ["contexts in a prompt", "prompts", "predicted at least, s", "measured, s", "measured / predicted"],
-    )
-    sweep = "stacks"
-    found = {
-        (c, name): (predicted, r)
-        for name in (results.sweeps[sweep].values if sweep in results.sweeps else {})
-        for c, r in results.points(sweep, name, SECONDS).items()
-        if (predicted := results.points(sweep, name, PREDICTED).get(c)) and predicted.median > 0
-    }
-    if len(found) < 3:
-        out.left_out = "fewer than three points were measured"
-        return out
-    for (c, name), (predicted, measured) in sorted(found.items()):
-        times = measured.median / predicted.median
-        out.rows.append([f"{c:g}", name, f"{predicted.median:.4f}", measured.text(), f"{times:.1f}"])
-    chosen, best = (min(found, key=lambda key: found[key][which].median) for which in (0, 1))
-    told = lambda key: f"{key[0]:g} contexts in a prompt, {key[1]}"
-    lost = found[chosen][1].median / found[best][1].median
-    out.facts["choice"] = (
-        f"the program's prediction chooses {told(chosen)}, which takes {lost:.2f} times as long as the best measured"
-        f" ({told(best)})"
-    )
-    out.note = (
-        "Predicted: the least time for the bytes and operations at the machine's measured rates, as `--explain` counts"
-        f" them. {out.facts['choice'][0].upper()}{out.facts['choice'][1:]}."
-    )
-    out.commands = list(results.sweeps[sweep].commands)
-    return out
-
-
-def quality_tables(a: argparse.Namespace, size: Size, clock: Clock) -> Iterator[Table]:
-    """Each as soon as it is measured."""
-    shipped = argparse.Namespace(
-        banyan=a.banyan,
-        model=SHIPPED,
-        adapter="",
-        options=a.options,
-        price=a.price,
-        draws=a.draws,
-        max_new=30,
-        book=a.book,
-        encoder=a.encoder,
-        reranker=a.reranker,
-    )
-    tiny = size.name == "tiny"
-    samples = ROOT / "eval" / "samples"
-    grid = ("tiny", 4, 0.1) if tiny else ("qwen3-8b-thin", 50, 1.5) if size.name == "gpu" else ("smollm2-thin", 50, 1.5)
-    parts = {
-        "planning": lambda: planning(shipped, *grid),
-        "answers": lambda: quality.answers(
-            shipped,
-            "Answers: quality beside speed, the shipped model",
-            "answers",
-            samples / "natural.jsonl",
-            1 if tiny else 0,
-            [4, 8],
-            1 if tiny else 2,
-        ),
-        "choices": lambda: quality.answers(
-            argparse.Namespace(**dict(vars(shipped), max_new=1)),
-            "Choices: quality beside speed, the shipped model",
-            "choices",
-            samples / "everyday-choice.jsonl",
-            1 if tiny else 0,
-            [],
-            1 if tiny else 2,
-        ),
-        "planted": lambda: quality.long_document(
-            shipped, 300 if tiny else 2000, [2, 4] if tiny else [8, 64, 256], 1 if tiny else 2
-        ),
-        "extraction": lambda: quality.values(shipped, 1 if tiny else 12, 1 if tiny else 2),
-        "drafts": lambda: quality.drafts(shipped, 1 if tiny else 8, 1 if tiny else 4, 1 if tiny else 3),
-        "rag": lambda: documents.ways(shipped, 1 if tiny else 20, 4 if tiny else 6, 1),
-        "rag_parameters": lambda: documents.parameters(shipped, 1 if tiny else 12, 4, size.name == "gpu"),
-        "examples": lambda: documents.examples(shipped, samples / "examples.jsonl", 1 if tiny else 0),
-    }
-    if a.real:
-        real = argparse.Namespace(**dict(vars(shipped), model=a.real, adapter=a.real_adapter))
-        parts["real"] = lambda: quality.answers(
-            real,
-            "Answers: quality beside speed,"
-            f" {Path(a.real).stem}{' with ' + Path(a.real_adapter).name if a.real_adapter else ''}",
-            "real",
-            samples / "natural.jsonl",
-            1 if tiny else 0,
-            [4, 8],
-            1,
-        )
-    for name, make in parts.items():
-        if a.only and name not in a.only:
-            continue
-        if clock.left() <= 0:
-            yield Table(name, name, left_out="not run: the time was over")
-            continue
-        try:
-            table = make()
-        except (Failed, SystemExit) as failed:  # the page says what failed
-            table = Table(name, name, left_out=str(failed))
-        print(f"{name}: {clock.left():.0f} s left {table.left_out}", file=sys.stderr, flush=True)
-        yield table
+from eval.seqbatch import arguments
 
 
 def default_book() -> str:
@@ -145,7 +37,7 @@ def default_book() -> str:
     return str(book) if book.is_file() else ""
 
 
-def main() -> int:
+def options() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--size", choices=SIZES, default="small")
     p.add_argument("--out", type=Path, default=Path("build/evidence"))
@@ -155,58 +47,114 @@ def main() -> int:
         default=25.0,
         help="for everything; a part that has begun then is ended, and what is left is left out",
     )
+    p.add_argument("--resume", action="store_true", help="keep what --out has of the same commit, machine and size")
+    p.add_argument("--plan", action="store_true", help="measure nothing: parts, commands and predicted minutes")
     p.add_argument("--only", nargs="+", default=[], help="names of sweeps and quality parts")
     p.add_argument(
         "--real", default="", help="a model for one more quality table, such as a GGUF of SmolLM2-135M-Instruct"
     )
     p.add_argument("--real-adapter", default="", help="its adapter")
+    p.add_argument(
+        "--extractor",
+        dest="extractors",
+        action="append",
+        default=[],
+        metavar="MODEL[=ADAPTER]",
+        help="a model that extracts, without and with its adapter; may be repeated",
+    )
+    p.add_argument("--judge", default="", help="a model that judges extracted values (eval.judge)")
     p.add_argument("--book", default=default_book(), help="a long text that facts are planted in, .txt or .txt.gz")
     p.add_argument("--encoder", default="", help="relevance of documents by this encoder; else by BM25")
     p.add_argument("--reranker", default="", help="fused with the encoder's relevance")
+    p.add_argument("--data", type=Path, default=default_folder(), help="folder of published data sets")
     p.add_argument("--price", type=float, default=0.1, help="of an hour of this machine, in any currency")
     p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
+    p.add_argument("--commit", default="", help="of a copy of the tree without git, built without it")
     p.add_argument("--banyan", default="build/release/banyan")
-    p.add_argument("options", nargs="*", help="options for every command of banyan, after --")
-    a = p.parse_args()
+    a = arguments(p)
+    a.banyan, a.sets = str(Path(a.banyan).resolve()), a.out / "sets"
+    return a
+
+
+def make_tables(a: argparse.Namespace, parts: dict[str, Callable[[], Table]], known: dict[str, Table], clock: Clock):
+    """Each as soon as it is measured; what `known` has stays."""
+    for name, make in parts.items():
+        if name in known:
+            continue
+        if clock.left() <= 0:
+            yield Table(name, name, left_out="not run: the time was over")
+            continue
+        try:
+            table = make()
+        except (Failed, form.WrongUse, SystemExit) as failed:  # the page says what failed
+            table = Table(name, name, left_out=str(failed))
+        print(f"{name}: {clock.left():.0f} s left {table.left_out}", file=sys.stderr, flush=True)
+        yield table
+
+
+def main() -> int:
+    a = options()
     size, clock = SIZES[a.size], Clock(a.minutes)
-    a.banyan = str(Path(a.banyan).resolve())
+    sweeps = [s for s in make_sweeps(size, a.options) if s.cells]
+    parts = quality_parts(a, size)
+    if a.plan:
+        text, wrong = plan_text(a.banyan, sweeps, planned_tables(a, size), size.rounds)
+        print(text)
+        return 1 if wrong else 0
     known = conditions(a.banyan)
+    if a.commit and known["commit"] == "unknown":
+        known["commit"] = a.commit
     flags = "python3 -m bench.evidence " + shlex.join(
         arg if not Path(arg).is_absolute() else Path(arg).name for arg in sys.argv[1:]
     )
-    runner = Runner(a.banyan, clock, rounds=size.rounds)
-    results = Results({}, {})
+    results, earlier = Results({}, {}, planned_commands(a, size)), 0.0
     a.out.mkdir(parents=True, exist_ok=True)
+    if a.resume:
+        earlier = take_up(a.out / "evidence.json", known, size.name, sweeps, results)
 
     def write() -> float:
         """What there is: a run that is ended keeps it. Returns the minutes that were taken."""
-        took = a.minutes - clock.left() / 60
+        took = earlier + a.minutes - clock.left() / 60
         known["load after"] = load_text()
-        (a.out / "evidence.html").write_text(make_page(size, known, flags.strip(), results, took), encoding="utf-8")
-        (a.out / "claims.md").write_text(claims_markdown(size, known, flags.strip(), results), encoding="utf-8")
-        (a.out / "evidence.json").write_text(
-            json.dumps(as_json(size, known, flags.strip(), results, took), indent=1, ensure_ascii=False) + "\n",
-            encoding="utf-8",
-        )
+        pages = {
+            "evidence.html": make_page(size, known, flags.strip(), results, took),
+            "claims.md": claims_markdown(size, known, flags.strip(), results),
+            "evidence.json": json.dumps(
+                as_json(size, known, flags.strip(), results, took), indent=1, ensure_ascii=False
+            )
+            + "\n",
+        }
+        for name, text in pages.items():
+            whole = a.out / f"{name}.part"  # a run that is ended while it writes keeps the file before
+            whole.write_text(text, encoding="utf-8")
+            whole.replace(a.out / name)
         return took
 
-    todo = [s for s in make_sweeps(size, a.options) if s.cells and (not a.only or s.name in a.only)]
+    runner = Runner(a.banyan, clock, rounds=size.rounds, keep=write)
+    todo = [s for s in sweeps if not a.only or s.name in a.only]
     for n, sweep in enumerate(todo):
-        left = clock.left() - a.minutes * 60 * (1 - SWEEPS_SHARE)
-        results.sweeps[sweep.name] = runner.run(sweep, max(0.0, left) / (len(todo) - n))
+        outcome = results.sweeps.setdefault(sweep.name, runner.new(sweep))
+        left = clock.left() - a.minutes * 60 * (1 - size.sweeps_share)
+        runner.go_on(outcome, max(0.0, left) / (len(todo) - n))
         write()
+    runner.close()
     if "stacks" in results.sweeps:
         results.tables["stack_costs"] = stack_costs(results)
-    for table in quality_tables(a, size, clock):
+    left = OF_THE_CPU if a.size == "gpu" else ()
+    parts = {name: make for name, make in parts.items() if name in a.only or (not a.only and name not in left)}
+    if parts:
+        write_sets(a.sets, a.size)
+    for table in make_tables(a, parts, results.tables, clock):
         results.tables[table.name] = table
         write()
     # What nobody else took goes to the sweeps that had too little, first to those with the fewest rounds.
     for outcome in sorted(results.sweeps.values(), key=lambda o: o.rounds):
         runner.go_on(outcome, clock.left())
+    runner.close()
     took = write()
     print(f"{a.out / 'evidence.html'} after {took:.1f} minutes")
     # Tables may lack what there was no time for; a command that failed is an error.
-    failed = [o.left_out for o in results.sweeps.values() if "exit status" in o.left_out] + [
+    failed = [text for o in results.sweeps.values() for text in o.failures.values()] + [
         t.left_out for t in results.tables.values() if "exit status" in t.left_out
     ]
     for text in failed:

@@ -14,7 +14,9 @@ from bench.evidence.verdicts import (
     fact,
     judged,
     judged_gain,
+    peak,
     up_to,
+    worst,
 )
 
 COPY, ONCE = "a copy for each prompt", "stored once"  # series of the sweep `prompts`
@@ -143,3 +145,17 @@ def seqbatch(r: Results) -> Found | None:
 def of_jobs(r: Results, found: Found | None) -> Found | None:
     """With the names of the jobs."""
     return found and Found(f"{found.text} (jobs: {r.sweeps['jobs'].sweep.note})", found.verdict, found.why)
+
+
+def shape_peaks(r: Results) -> Found | None:
+    """Every shape of the sweep has its peak between one question in a prompt and all."""
+    found = {
+        shape: one
+        for shape in (r.sweeps["prompt_shapes"].values if "prompt_shapes" in r.sweeps else {})
+        if (one := peak(r, "prompt_shapes", shape, RATE, "P"))
+    }
+    if not found:
+        return None
+    told = "; ".join(f"{shape}: {one.text}" for shape, one in found.items())
+    verdict, _, why = worst([f"{one.verdict}: {one.why}" for one in found.values()]).partition(": ")
+    return Found(told, verdict, why)

@@ -34,6 +34,9 @@ PLOTS = {
     "hydragen": [(DECODE, True)],
     "values": [("documents/s", False)],
     "experts": [(FIRST, True)],
+    "long_answer": [(SECONDS, False)],
+    "prompt_shapes": [(RATE, True)],
+    "budget": [(DECODE, True)],
     "attention": [("µs", True)],
     "jobs": [(RATE, True)],
 }
@@ -174,12 +177,10 @@ def quality_section(table: Table) -> str:
         out += f'<p class="missing">{html.escape(table.left_out)}</p>'
     if table.figures and table.name in ("answers", "extraction", "drafts"):
         unit = "questions/s" if table.name == "answers" else "documents/s"
-        groups = {"": table.figures}
-        if table.name == "drafts":  # a plot for each job
-            groups = {
-                job: {k.removeprefix(f"{job}: "): f for k, f in table.figures.items() if k.startswith(f"{job}: ")}
-                for job in ("values", "answers")
-            }
+        groups: dict[str, dict[str, Figure]] = {}  # a plot for each job or set
+        for name, figure in table.figures.items():
+            job, _, way = name.rpartition(": ")
+            groups.setdefault(job, {})[way] = figure
         plots = [
             bar_plot(f"{table.title}: {job + ', ' if job else ''}{unit}", unit, list(bars.items()))
             for job, bars in groups.items()
@@ -286,6 +287,7 @@ def as_json(size: Size, conditions: dict[str, str], flags: str, results: Results
                 "rounds": o.rounds,
                 "seconds": o.seconds,
                 "left_out": o.left_out,
+                "failures": o.failures,
                 "commands": o.commands,
                 "values": {s: {f"{x:g}": by for x, by in points.items()} for s, points in o.values.items()},
             }

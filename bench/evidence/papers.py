@@ -20,6 +20,7 @@ from bench.evidence.claim_figures import (
     prompts_gain,
     prompts_rivals,
     seqbatch,
+    shape_peaks,
     values_gain,
 )
 from bench.evidence.readers import DECODE, FIRST, RATE, RELAY, SECONDS
@@ -55,6 +56,7 @@ class Claim:
     part: str = ""  # the sweep or table whose commands made our figure
     ours: Callable[[Results], Found | None] = lambda r: None
     cannot: str = ""  # why it cannot be run here
+    command: str = ""  # of a row without a part
 
 
 TWO_CORES = "13 and 34 billion parameters do not run on a CPU of two cores; make evidence-gpu runs them"
@@ -69,10 +71,17 @@ CLAIMS = [
     ),
     Claim(
         HYDRAGEN,
-        "over 3 times at 1 k shared tokens and over 30 times at 16 k",
+        "over 3 times at 1 k shared tokens",
         "CodeLlama-13b, eight A100, batch of 1 k",
         "context",
-        lambda r: up_to(r, "context", "auto", ["paged", "flat"], DECODE, 30),
+        lambda r: up_to(r, "context", "auto", ["paged", "flat"], DECODE, 3, at=1024),
+    ),
+    Claim(
+        HYDRAGEN,
+        "over 30 times at 16 k shared tokens",
+        "CodeLlama-13b, eight A100, batch of 1 k",
+        "context",
+        lambda r: up_to(r, "context", "auto", ["paged", "flat"], DECODE, 30, at=16384),
     ),
     Claim(
         HYDRAGEN,
@@ -146,11 +155,19 @@ CLAIMS = [
     ),
     Claim(
         HYDRAGEN,
+        "the larger batch that fits into the memory is faster",
+        "samples of one problem, as many at once as fit",
+        "budget",
+        lambda r: up_to(r, "budget", "auto", ["flat"], DECODE, 1),
+    ),
+    Claim(
+        HYDRAGEN,
         "the same at CodeLlama-13b, CodeLlama-34b and Yi-6B",
         "eight A100",
         "hydragen",
-        lambda r: up_to(r, "hydragen", "auto", ["paged", "flat"], DECODE, 1),
+        lambda r: everywhere(r, "hydragen", "auto", ["paged"], DECODE),
         TWO_CORES,
+        "banyan bench hydragen --shape codellama-13b --strategies auto,paged,no-attention --device cuda",
     ),
     Claim(
         IPPD,
@@ -198,7 +215,8 @@ CLAIMS = [
         IPPD,
         "quality on NarrativeQA and LongHealth themselves",
         "prompts of 3500 and 12 000 tokens",
-        cannot="longer than the shipped model reads; with another model: python3 -m eval ask FOLDER -m MODEL",
+        cannot="longer than the shipped model reads; the command runs a model that reads them",
+        command="python3 -m eval ask narrativeqa -m MODEL.gguf --ways flat,stacked,auto",
     ),
     Claim(
         PROMPTING,
@@ -220,6 +238,13 @@ CLAIMS = [
         "N questions, P in a prompt, N / P prompts at once; the peak depends on the machine",
         "prompts",
         lambda r: peak(r, "prompts", COPY, RATE, "P"),
+    ),
+    Claim(
+        PROMPTING,
+        "the same peak at Llama-160M and Sheared-LLaMA-1.3B",
+        "N questions, P in a prompt",
+        "prompt_shapes",
+        shape_peaks,
     ),
     Claim(PROMPTING, "less memory: one copy of the context for P questions", "N questions", "prompts", memory),
     Claim(
@@ -285,9 +310,19 @@ CLAIMS = [
     ),
     Claim(
         HPD,
-        "quality by a model as judge",
+        "no loss of quality, by a model as judge",
         "match, partial, missing, spurious, wrong",
-        cannot="no model that could judge is here, and none was checked against labels",
+        "judge",
+        lambda r: fact(r, "judge", ["judged"], "verdict"),
+        "a judge is a model of its own: --judge MODEL",
+    ),
+    Claim(
+        HPD,
+        "no loss of quality, base and tuned, at several sizes of models",
+        "sequential and parallel values, before and after tuning",
+        "extractors",
+        lambda r: fact(r, "extractors", ["skeleton"], "verdict"),
+        "models of several sizes do not ship: --extractor MODEL=ADAPTER",
     ),
     Claim(
         PCED,
@@ -300,8 +335,8 @@ CLAIMS = [
         PCED,
         "time in all 1.7 times shorter",
         "32 documents of 2048 tokens, 512 new tokens",
-        "experts",
-        lambda r: up_to(r, "experts", IN_MEMORY, ["one prompt"], SECONDS, 1.7, times=True),
+        "long_answer",
+        lambda r: up_to(r, "long_answer", IN_MEMORY, ["one prompt"], SECONDS, 1.7, times=True),
     ),
     Claim(
         PCED,
@@ -363,8 +398,9 @@ CLAIMS = [
         PCED,
         "code and long inputs",
         "code and long-input tasks with their metrics",
-        cannot="prompts of 10 000 tokens and more: longer than the shipped model reads; the files are read by"
-        " python3 -m eval",
+        cannot="prompts of 10 000 tokens and more: longer than the shipped model reads; the command reads the"
+        " published file",
+        command="python3 -m eval ask lcc.jsonl -m MODEL.gguf --ways flat,auto",
     ),
 ]
 
@@ -378,6 +414,7 @@ def found_of(claim: Claim, results: Results) -> Found:
 
 
 def command_of(claim: Claim, results: Results) -> str:
-    """The first of the commands that made the figure; the part of the page has all of them."""
+    """The first of the commands that made the figure, or would; the part of the page has all of them."""
     part = results.sweeps.get(claim.part) or results.tables.get(claim.part)
-    return part.commands[0] if part and part.commands else "–"
+    commands = part.commands if part else results.planned.get(claim.part)
+    return commands[0] if commands else claim.command or "–"

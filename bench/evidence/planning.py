@@ -15,6 +15,8 @@ MOST_ROWS = 12  # of the forests, those where `auto` was slowest against the bes
 
 def planning(a: argparse.Namespace, shape: str, forests: int, minutes: float) -> Table:
     command = ["bench", "grid", "--shape", shape, "--forests", str(forests), "--minutes", f"{minutes:g}", *a.options]
+    if a.plan:
+        return Table("planning", "Planning", commands=[shlex.join(["banyan", *command])])
     done = subprocess.run([a.banyan, *command, "--json", "-"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Failed(f"banyan {shlex.join(command)}: exit status {done.returncode}: {done.stderr.strip()[-300:]}")

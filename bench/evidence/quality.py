@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import shlex
 import subprocess
 import tempfile
 from pathlib import Path
 
-from bench.cut_model import cut
 from bench.evidence.figures import Figure, compare, figure, ratio, significant
 from bench.evidence.runner import ROOT, Failed
+from bench.evidence.sets import DRAFT_LAYERS, shown
 from bench.evidence.verdicts import CANNOT, CONTRADICTED, REPRODUCED, Table, better, judged, worst
-from eval import planted, strategies
-from eval.sets import extractions
-from train.lexicon import HELD, Lexicon
+from eval import form, judge, planted, strategies
+from eval.data import read_checked
+
+
+def after(a: argparse.Namespace) -> str:
+    """Options of `banyan` behind a command of `eval`."""
+    return f" -- {shlex.join(a.options)}" if a.options else ""
 
 
 def percent(value: float | None) -> str:
@@ -52,19 +55,22 @@ def answers(
     a: argparse.Namespace, title: str, name: str, file: Path, limit: int, batches: list[int], repeat: int
 ) -> Table:
     """Strategies give the same answers; SeqBatch gives others."""
-    shown = file.resolve().relative_to(ROOT) if file.resolve().is_relative_to(ROOT) else file.name
     out = Table(
         name,
         title,
         ["way", "exact", "F1", "ROUGE-L", "same as flat", "no answer", "questions/s", "cost of 1000"],
         commands=[
-            f"python3 -m eval.strategies {shown} -m {a.model}"
+            f"python3 -m eval.strategies {shown(file)} -m {a.model}"
             + (f" --adapter {a.adapter}" if a.adapter else "")
             + (f" --limit {limit}" if limit else "")
-            + f" --max-new {a.max_new} --strategies flat,paged,stacked,auto --batch {','.join(map(str, batches))} --repeat {repeat}"
+            + f" --max-new {a.max_new} --strategies flat,paged,stacked,auto --batch={','.join(map(str, batches))}"
+            + f" --repeat {repeat}"
             + (f" --price {a.price}" if a.price else "")
+            + after(a)
         ],
     )
+    if a.plan:
+        return out
     records = [json.loads(line) for line in file.open(encoding="utf-8")][: limit or None]
     rows = strategies.compare(a, records, ["flat", "paged", "stacked", "auto"], batches, repeat)
     for r in rows:
@@ -102,8 +108,8 @@ def answers(
         out.facts["SeqBatch verdict"] = worst([degraded(by_way["flat"], r) for r in merged])
     out.facts["speed-up"] = compare(out.figures["auto"], out.figures["flat"])
     out.note = (
-        f"{len(records)} texts, {auto['questions']} questions, answers of at most {a.max_new} tokens. Brackets: 95 % of 1000 draws of texts; of rates, the"
-        f" least and the most of {repeat} runs."
+        f"{len(records)} texts, {auto['questions']} questions, answers of at most {a.max_new} tokens. Brackets: 95 % of"
+        f" {a.draws} draws of texts; of rates, the least and the most of {repeat} runs."
     )
     out.data = rows
     return out
@@ -111,16 +117,18 @@ def answers(
 
 def long_document(a: argparse.Namespace, tokens: int, counts: list[int], repeat: int) -> Table:
     listed = ",".join(map(str, counts))
-    book = f" --book {Path(a.book).name}" if a.book else ""
+    book = f" --book {shown(Path(a.book))}" if a.book else ""
     out = Table(
         "planted",
         "Many questions on one long document",
         ["questions", "strategy", "seconds", "exact", "same as auto"],
         commands=[
             f"python3 -m eval.planted -m {a.model}{book} --tokens {tokens} --questions {listed} --strategies"
-            f" auto,paged,flat --repeat {repeat}"
+            f" auto,paged,flat --flat-questions 2 --repeat {repeat}" + after(a)
         ],
     )
+    if a.plan:
+        return out
     rows = planted.measure(a, tokens, counts, ["auto", "paged", "flat"], repeat, flat_questions=2)
     for r in rows:
         seconds = figure(r["seconds"])
@@ -147,133 +155,211 @@ def long_document(a: argparse.Namespace, tokens: int, counts: list[int], repeat:
     out.facts["exact"] = f"{percent(same)} of the answers by paged and flat are those of auto; {out.facts['growth']}"
     out.facts["exact verdict"] = REPRODUCED if same == 1 else f"{CONTRADICTED}: {percent(same)} the same"
     out.note = (
-        f"A document of about {tokens} tokens{' of ' + Path(a.book).name if a.book else ''} with planted facts; one question in five has no answer. flat computes the"
+        f"A document of about {tokens} tokens{' of ' + Path(a.book).name if a.book else ''} with planted facts; one"
+        " question in five has no answer. flat computes the"
         f" document for every question, so it ran {flat['ran']}."
     )
     out.data = rows
     return out
 
 
-def write_pages(documents: int, folder: str) -> tuple[list[dict], Path, Path]:
-    """Generated pages whose attributes differ from page to page: each is a category. (rows, file, schema)"""
-    rows = extractions(Lexicon(random.Random("evidence values"), HELD), documents)
-    schema = {"categories": {r["id"]: {"attributes": [{"name": n} for n in r["attributes"]]} for r in rows}}
-    docs, schema_file = Path(folder, "pages.jsonl"), Path(folder, "schema.json")
-    docs.write_text("".join(json.dumps(dict(r, category=r["id"])) + "\n" for r in rows), encoding="utf-8")
-    schema_file.write_text(json.dumps(schema))
-    return rows, docs, schema_file
+def by_mode(
+    a: argparse.Namespace, file: Path, schema: Path, modes: list[str], repeat: int, limit: int = 0
+) -> list[dict]:
+    """Rows of `python3 -m eval extract`."""
+    rows = read_checked(file)[1][: limit or None]
+    settings = argparse.Namespace(**dict(vars(a), repeat=repeat, schema=schema, set_name=file.stem))
+    return [dict(r, questions=len(rows)) for r in form.summary(settings, form.extract_ways(settings, rows, modes))]
 
 
-def values(a: argparse.Namespace, documents: int, repeat: int) -> Table:
-    out = Table(
-        "extraction", "Attribute values: quality beside speed", ["values", "strict F1", "slots right", "documents/s"]
+def extract_command(
+    a: argparse.Namespace, file: Path, schema: Path, modes: list[str], repeat: int, limit: int = 0
+) -> str:
+    return (
+        f"python3 -m eval extract {shown(file)} -m {a.model} --schema {shown(schema)}"
+        + (f" --adapter {a.adapter}" if a.adapter else "")
+        + f" --ways {','.join(modes)} --repeat {repeat}"
+        + (f" --limit {limit}" if limit else "")
+        + after(a)
     )
-    with tempfile.TemporaryDirectory() as folder:
-        rows, docs, schema_file = write_pages(documents, folder)
-        rates: dict[str, list[float]] = {}
-        outputs: dict[str, Path] = {}
-        for _ in range(repeat):
-            for mode in ("skeleton", "isolated", "sequential"):
-                outputs[mode] = Path(folder, f"{mode}.jsonl")
-                command = [
-                    a.banyan,
-                    "extract",
-                    "-m",
-                    a.model,
-                    str(docs),
-                    "--schema",
-                    str(schema_file),
-                    "--values",
-                    mode,
-                    "-o",
-                    str(outputs[mode]),
-                    "--overwrite",
-                    "--quiet",
-                    "--receipt",
-                    str(Path(folder, "receipt.json")),
-                    *a.options,
-                ]
-                run(command)
-                rates.setdefault(mode, []).append(
-                    documents / json.loads(Path(folder, "receipt.json").read_text())["seconds"]["total"]
-                )
-        command = [a.banyan, "eval", "extract", str(docs), "--schema", str(schema_file), "--json"]
-        for mode, output in outputs.items():
-            command += ["--run", f"{mode}={output}"]
-        scores = {s["name"]: s for s in json.loads(run(command))["runs"]}
-    for mode, seen in rates.items():
-        rate, score = figure(seen), scores[mode]
-        out.figures[mode] = rate
-        low, high = score["intervals"]["strict_f1"]
-        out.rows.append(
-            [
-                mode,
-                f"{score['all']['strict_f1']:.3f} ({low:.2f} to {high:.2f})",
-                percent(score["all"]["accuracy"]),
-                rate.text(),
-            ]
-        )
-        out.facts[mode] = f"strict F1 {score['all']['strict_f1']:.3f} ({low:.2f} to {high:.2f})"
-    share = lambda mode: {
-        "f1": scores[mode]["all"]["strict_f1"],
-        "f1_interval": scores[mode]["intervals"]["strict_f1"],
-        "questions": documents,
+
+
+MODES = ["skeleton", "isolated", "sequential"]
+
+
+def values(a: argparse.Namespace, repeat: int, limit: int) -> Table:
+    """Two sets: generated pages, and documents by hand with typed slots; the first `limit` of each, or all of them."""
+    samples = ROOT / "eval" / "samples"
+    sets = {
+        "generated pages": (a.sets / "pages.jsonl", a.sets / "pages-schema.json"),
+        "everyday": (samples / "everyday.jsonl", samples / "everyday-schema.json"),
     }
-    out.facts["quality verdict"] = better(share("skeleton"), share("sequential"), "f1", strictly=False)
-    out.facts["independent verdict"] = better(share("isolated"), share("sequential"), "f1", strictly=False)
-    out.facts["speed-up"] = compare(out.figures["skeleton"], out.figures["sequential"])
-    out.commands = [
-        f"banyan extract -m {a.model} PAGES.jsonl --schema SCHEMA.json --values MODE; banyan eval extract PAGES.jsonl"
-        " --schema SCHEMA.json --run MODE=OUT.jsonl"
-    ]
-    out.note = (
-        f"{documents} generated product pages (`eval.sets.extractions`), {sum(len(r['attributes']) for r in rows)}"
-        " slots."
+    out = Table(
+        "extraction",
+        "Attribute values: quality beside speed",
+        ["set", "values", "strict F1", "slots right", "documents/s"],
+        commands=[extract_command(a, *files, MODES, repeat, limit) for files in sets.values()],
     )
-    out.data = {"rates": rates, "scores": scores}
+    if a.plan:
+        return out
+    found: dict[str, dict[str, dict]] = {}
+    for name, files in sets.items():
+        found[name] = {r["way"]: r for r in by_mode(a, *files, MODES, repeat, limit)}
+        for mode, r in found[name].items():
+            rate = out.figures[f"{name}: {mode}"] = figure(r["rates"])
+            out.rows.append([name, mode, strict(r), percent(r["scores"]["accuracy"]), rate.text()])
+    for mode in MODES:
+        out.facts[mode] = ", ".join(f"{name} strict F1 {strict(of[mode])}" for name, of in found.items())
+    for verdict, mode in (("quality", "skeleton"), ("independent", "isolated")):
+        out.facts[f"{verdict} verdict"] = worst(
+            [better(share(of[mode]), share(of["sequential"]), "f1", strictly=False) for of in found.values()]
+        )
+    out.facts["speed-up"] = "; ".join(
+        f"{name} {compare(*(out.figures[f'{name}: {mode}'] for mode in ('skeleton', 'sequential')))}" for name in sets
+    )
+    out.note = "; ".join(f"{name}: {next(iter(of.values()))['questions']} documents" for name, of in found.items())
+    out.note += ". Everyday documents are by hand, with typed slots (eval/samples/README.md)."
+    out.data = found
     return out
 
 
-# The layers of the shipped model that a draft model is made of here.
-DRAFT_LAYERS = [0, 1, 2, 10, 11]
+def strict(r: dict) -> str:
+    low, high = r["intervals"]["strict F1"]
+    return f"{r['scores']['strict F1']:.3f} ({low:.2f} to {high:.2f})"
 
 
-def drafts(a: argparse.Namespace, documents: int, texts: int, repeat: int) -> Table:
+def share(r: dict) -> dict:
+    return {"f1": r["scores"]["strict F1"], "f1_interval": r["intervals"]["strict F1"], "questions": r["questions"]}
+
+
+def extractors(a: argparse.Namespace) -> Table:
+    """Models with and without their adapters, at several sizes: the skeleton beside sequential values. `a.extractors`:
+    MODEL or MODEL=ADAPTER."""
+    samples = ROOT / "eval" / "samples"
+    files = (samples / "everyday.jsonl", samples / "everyday-schema.json")
+    modes = ["skeleton", "sequential"]
+    models = [(m, t) for given in a.extractors for m, _, adapter in [given.partition("=")] for t in ("", adapter)]
+    models = list(dict.fromkeys(models))
+    of = lambda model, adapter: argparse.Namespace(**dict(vars(a), model=model, adapter=adapter))
+    out = Table(
+        "extractors",
+        "Attribute values: base and tuned, by size of the model",
+        ["model", "adapter", "values", "strict F1", "slots right", "documents/s"],
+        commands=[extract_command(of(*pair), *files, modes, 1) for pair in models]
+        or [extract_command(of("MODEL.gguf", ""), *files, modes, 1)],
+    )
+    if a.plan:
+        return out
+    if not models:
+        out.left_out = "no models: --extractor MODEL=ADAPTER"
+        return out
+    verdicts, told = [], []
+    for model, adapter in models:
+        rows = {r["way"]: r for r in by_mode(of(model, adapter), *files, modes, 1)}
+        name, tuned = Path(model).stem, Path(adapter).name or "none"
+        for mode, r in rows.items():
+            cells = [strict(r), percent(r["scores"]["accuracy"]), figure(r["rates"]).text()]
+            out.rows.append([name, tuned, mode, *cells])
+        verdicts.append(better(share(rows["skeleton"]), share(rows["sequential"]), "f1", strictly=False))
+        told.append(
+            f"{name}, adapter {tuned}: skeleton {strict(rows['skeleton'])}, sequential {strict(rows['sequential'])}"
+        )
+    out.facts["skeleton"], out.facts["verdict"] = "; ".join(told), worst(verdicts)
+    out.note = "The everyday documents. A model without an adapter was not trained on gaps."
+    return out
+
+
+AGREES = 0.6  # Cohen's kappa with labels by hand: below it a judge says nothing
+
+
+def judgement(a: argparse.Namespace) -> Table:
+    """Values by a model as judge, after the judge itself: its agreement with labels by hand."""
+    everyday = [ROOT / "eval" / "samples" / f"everyday{end}" for end in (".jsonl", "-schema.json")]
+    model = a.judge or "MODEL.gguf"
+    modes = ["skeleton", "sequential"]
+    outputs = {mode: a.sets / f"everyday-{mode}.jsonl" for mode in modes}
+    runs = " ".join(f"--run {mode}={shown(path)}" for mode, path in outputs.items())
+    out = Table(
+        "judge",
+        "Attribute values by a model as judge",
+        ["run", "by", "precision", "recall", "F1", *judge.ALL],
+        commands=[
+            f"python3 -m eval.judge {shown(everyday[0])} --schema {shown(everyday[1])} {runs} -m {model}" + after(a),
+            f"python3 -m eval.judge --check -m {model}" + after(a),
+        ]
+        + [
+            f"banyan extract {shown(everyday[0])} -m {a.model} --schema {shown(everyday[1])} --values {mode} --adapter"
+            f" none -o {shown(path)} --overwrite"
+            for mode, path in outputs.items()
+        ],
+    )
+    if a.plan:
+        return out
+    if not a.judge:
+        out.left_out = "no judge: --judge MODEL"
+        return out
+    settings = argparse.Namespace(**dict(vars(a), model=a.judge, adapter=""))
+    agreed = judge.check(settings)["test"]
+    low, high = agreed["interval"]
+    of_judge = (
+        f"{Path(a.judge).stem} agrees with {100 * agreed['agreement']:.0f} % ({100 * low:.0f} to {100 * high:.0f}) of"
+        f" {agreed['labels']} labels by hand, kappa {agreed['kappa']:.2f}; always the most frequent"
+        f" {100 * agreed['most_frequent']:.0f} %"
+    )
+    gold = read_checked(everyday[0])[1]
+    made = {}
+    for mode, path in outputs.items():
+        words = [a.banyan, "extract", str(everyday[0]), "-m", a.model, "--schema", str(everyday[1]), "--values", mode]
+        run([*words, "--adapter", "none", "-o", str(path), "--overwrite", "--quiet", *a.options])
+        made[mode] = judge.lines_of(path)
+    rows = judge.judge_runs(settings, gold, json.loads(everyday[1].read_text(encoding="utf-8")), made)
+    for row in rows:
+        for way in ("judge", "exact"):
+            s = row[way]
+            low, high = s["interval"]
+            cells = [f"{s['precision']:.3f}", f"{s['recall']:.3f}", f"{s['f1']:.3f} ({low:.2f} to {high:.2f})"]
+            out.rows.append([row["run"], way, *cells, *(str(s["counts"][v]) for v in judge.ALL)])
+    by_run = {
+        row["run"]: {**row["judge"], "f1_interval": row["judge"]["interval"], "questions": len(gold)} for row in rows
+    }
+    told = ", ".join(
+        f"{mode} F1 {s['f1']:.3f} ({s['f1_interval'][0]:.2f} to {s['f1_interval'][1]:.2f})"
+        for mode, s in by_run.items()
+    )
+    out.facts["judged"] = f"{told}; {of_judge}"
+    out.facts["verdict"] = (
+        better(by_run["skeleton"], by_run["sequential"], "f1", strictly=False)
+        if agreed["kappa"] >= AGREES
+        else f"{CANNOT}: the judge agrees too little with labels by hand, kappa {agreed['kappa']:.2f} of {AGREES}"
+    )
+    out.note = f"{of_judge}. The everyday documents, values of the shipped model. Exact: equal texts alone are matches."
+    out.data = rows
+    return out
+
+
+def drafts(a: argparse.Namespace, repeat: int) -> Table:
     """Speculative decoding, the rival of values at once: the same values, written in turn with guesses. And of
     questions that are branches."""
+    jobs = {"values": ["draft-pages.jsonl", "--schema", "draft-pages-schema.json"], "answers": ["texts.jsonl"]}
+    small = a.sets / "draft.gguf"
+    words = {
+        job: [w if w.startswith("--") else shown(a.sets / w) for w in files]
+        + ["-m", a.model, "--draft-model", shown(small), "--repeat", str(repeat), *a.options]
+        for job, files in jobs.items()
+    }
     out = Table(
         "drafts",
         "Speculative decoding, the rival of parallel values and answers",
         ["job", "way", "documents/s", "new tokens of a stream in a step", "guesses that were right", "rows computed"],
+        commands=[f"banyan bench draft {shlex.join(of_job)}" for of_job in words.values()],
     )
+    if a.plan:
+        return out
+    figures_of: dict[str, dict[str, dict]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        _, docs, schema_file = write_pages(documents, folder)
-        questions = Path(folder, "questions.jsonl")
-        lines = (ROOT / "eval" / "samples" / "natural.jsonl").read_text(encoding="utf-8").splitlines()
-        questions.write_text("\n".join(lines[:texts]) + "\n", encoding="utf-8")
-        small = Path(folder, "draft.gguf")
-        cut(ROOT / a.model, small, DRAFT_LAYERS)
-        figures_of: dict[str, dict[str, dict]] = {}
-        for job, file, more in (("values", docs, ["--schema", str(schema_file)]), ("answers", questions, [])):
+        for job, of_job in words.items():
             target = Path(folder, f"{job}.json")
-            run(
-                [
-                    a.banyan,
-                    "bench",
-                    "draft",
-                    str(file),
-                    "-m",
-                    a.model,
-                    *more,
-                    "--draft-model",
-                    str(small),
-                    "--repeat",
-                    str(repeat),
-                    "--json",
-                    str(target),
-                    *a.options,
-                ]
-            )
+            run([a.banyan, "bench", "draft", *of_job, "--json", str(target)])
             figures_of[job] = {w["way"]: w for w in json.loads(target.read_text())["ways"]}
     for job, ways in figures_of.items():
         for way, w in ways.items():
@@ -308,13 +394,8 @@ def drafts(a: argparse.Namespace, documents: int, texts: int, repeat: int) -> Ta
     gain = ratio(skeleton, max(rivals, key=lambda f: f.median))
     found = judged("", [gain], gain.least > 1, gain.most < 1, f"{gain.text()} times the best of them")
     out.facts["verdict"] = found.verdict + (f": {found.why}" if found.why else "")
-    out.commands = [
-        f"python3 -m bench.cut_model {a.model} DRAFT.gguf --layers {','.join(map(str, DRAFT_LAYERS))}",
-        f"banyan bench draft PAGES.jsonl --schema SCHEMA.json -m {a.model} --draft-model DRAFT.gguf --repeat {repeat}",
-        f"banyan bench draft QUESTIONS.jsonl -m {a.model} --draft-model DRAFT.gguf --repeat {repeat}",
-    ]
     out.note = (
-        f"{documents} generated product pages, and the questions of {texts} everyday texts. Ways that begin with"
+        "Generated product pages, and the questions of everyday texts (`bench.evidence.sets`). Ways that begin with"
         " “sequential”, and those of “answers”, give the same tokens and log-probabilities bit for bit, or the command"
         " fails. Guesses: what the template leaves no choice about; then prompt lookup (the words that followed the"
         f" last 3 tokens before), or {len(DRAFT_LAYERS)} of the model's 12 layers as a draft model: no smaller trained"

@@ -1,8 +1,10 @@
-"""Sweeps beside the papers' rivals and at their shapes: RelayAttention, stacks × batches, Hydragen's models."""
+"""Sweeps beside the papers' rivals and at their shapes: RelayAttention, stacks × batches, Hydragen's models, one memory
+for all ways, long answers of experts.
+"""
 
 from __future__ import annotations
 
-from bench.evidence.readers import RELAY, of_extract, of_grid, of_work
+from bench.evidence.readers import RELAY, of_extract, of_grid, of_rag, of_work
 from bench.evidence.runner import Cell, Sweep
 from bench.evidence.sizes import Size
 
@@ -50,7 +52,7 @@ def relay(size: Size, options: list[str]) -> Sweep:
 
 def stack_batch(size: Size, options: list[str]) -> Sweep:
     """Documents in a prompt × prompts at once."""
-    documents, attributes = (4, 2) if size.name == "tiny" else (12, 4) if size.name == "small" else (96, 16)
+    documents, attributes = (4, 2) if size.name == "tiny" else (12, 4) if size.name == "small" else (12, 16)
     lengths = "64,128,4" if size.name != "gpu" else "200,256,5"
     command = ["extract", *size.model, "--documents", str(documents), "--attributes", str(attributes)]
     batches = (1, 2) if size.name == "tiny" else (1, 2) if size.name == "small" else (1, 4, 16)
@@ -83,35 +85,23 @@ def stack_batch(size: Size, options: list[str]) -> Sweep:
 
 
 def hydragen(size: Size, options: list[str]) -> Sweep:
-    """Its shapes on a GPU; without one there is nothing to run."""
-    shapes = ("codellama-7b", "codellama-13b", "codellama-34b", "yi-6b") if size.name == "gpu" else ()
+    """Its shapes on a GPU; without one there is nothing to run. Reading every stream's keys is the rival."""
+    streams = {"codellama-7b": 1024, "codellama-13b": 256, "codellama-34b": 256, "yi-6b": 512}
+    fixed = ["--strategies", "auto,paged,no-attention", "--max-new", "8", *options]
     cells = [
         Cell(
             n,
-            [
-                "hydragen",
-                "--shape",
-                shape,
-                "--streams",
-                str(streams),
-                "--prefix",
-                str(prefix),
-                "--max-new",
-                "16",
-                *options,
-            ],
+            ["hydragen", "--shape", shape, "--streams", str(streams[shape]), "--prefix", str(prefix), *fixed],
             of_grid,
         )
-        for n, (shape, streams, prefix) in enumerate(
-            (shape, 1024 if shape != "codellama-34b" else 256, prefix) for shape in shapes for prefix in (1024, 16384)
-        )
+        for n, (shape, prefix) in enumerate((shape, prefix) for shape in streams for prefix in (1024, 16384))
     ]
     return Sweep(
         "hydragen",
         "Hydragen's shapes",
         "shape and shared tokens",
-        cells,
-        "; ".join(f"{c.x}: {c.command[2]}, {c.command[6]} tokens" for c in cells),
+        cells if size.name == "gpu" else [],
+        "; ".join(f"{c.x}: {c.command[2]}, {c.command[4]} streams on {c.command[6]} tokens" for c in cells),
         log_x=False,
     )
 
@@ -120,7 +110,7 @@ def document(size: Size, options: list[str]) -> Sweep:
     """More and more questions on one long document; on a GPU as long as Hydragen's, at the Yi-6B shape."""
     model = ("--shape", "yi-6b", "--random") if size.name == "gpu" else size.model
     tokens = 19947 if size.name == "gpu" else size.contexts[-1] - 64
-    counts = (64, 256, 1024) if size.name == "gpu" else (2, 8) if size.name == "tiny" else (4, 16, 64)
+    counts = (64, 1024) if size.name == "gpu" else (2, 8) if size.name == "tiny" else (4, 16, 64)
     command = [*model, "--strategies", "auto,paged", "--max-new", str(min(size.new, 8)), *options]
     return Sweep(
         "document",
@@ -129,3 +119,81 @@ def document(size: Size, options: list[str]) -> Sweep:
         [Cell(q, ["tree", f"{q} questions | {tokens}, 16 tokens", *command], of_work()) for q in counts],
         f"A document of {tokens} tokens.",
     )
+
+
+def prompt_shapes(size: Size, options: list[str]) -> Sweep:
+    """Questions in a prompt at the shapes of Parallel Prompting, with its small models."""
+    shapes = {"tiny": ("tiny",), "small": ("llama-160m",), "gpu": ("llama-160m", "sheared-llama-1.3b")}[size.name]
+    n, tokens = {"tiny": (4, 32), "small": (8, 96), "gpu": (64, 1024)}[size.name]
+    literal, new = f"{n} questions | {tokens}, 16 tokens", str(min(size.new, 8))
+    cells = [
+        Cell(
+            p,
+            ["tree", literal, "--shape", shape, "--strategies", "stacked", "--max-new", new, "--private-stacks"]
+            + ["--questions-per-stack", str(p), "--stacks", str(n // p), *options],
+            of_work({"stacked": shape}),
+        )
+        for shape in shapes
+        for p in (1, 2, 4, 8, 16, 32, 64)
+        if p <= n and (size.name != "gpu" or p in (1, 4, 16, 64))
+    ]
+    return Sweep(
+        "prompt_shapes",
+        "Questions in a prompt, by the shape of the model",
+        f"P questions in a prompt (B = {n} / P prompts)",
+        cells,
+        f"{n} questions on a document of {tokens} tokens, every prompt with its own copy of it. Random weights.",
+    )
+
+
+def budget(size: Size, options: list[str]) -> Sweep:
+    """Samples of one problem under one limit of memory for keys and values: more of them fit where they share."""
+    samples, shared, megabytes = {"tiny": (4, 64, (1,)), "small": (16, 512, (16, 32)), "gpu": (64, 2048, (2048, 8192))}[
+        size.name
+    ]
+    literal = f"{samples} samples | {shared}, 16 tokens"
+    return Sweep(
+        "budget",
+        "As many samples at once as fit into memory",
+        "MiB for keys and values",
+        [
+            Cell(
+                memory,
+                ["tree", literal, *size.model, "--strategies", "auto,flat", "--flat-tokens", "0"]
+                + ["--max-new", str(size.new), "--kv-memory", f"{memory}M", *options],
+                of_work(),
+            )
+            for memory in megabytes
+        ],
+        f"{samples} samples on {shared} tokens. Flat keeps a copy of the prompt for every sample; the others wait.",
+    )
+
+
+def experts(size: Size, options: list[str]) -> list[Sweep]:
+    """Documents as experts: the wait for the first token, and for a long answer."""
+    tokens, new, counts = size.experts
+    model = ("--shape", "yi-6b", "--random") if size.name == "gpu" else size.model  # 64 documents fit its context
+    documents, long = {"tiny": (2, 8), "small": (8, 64), "gpu": (32, 512)}[size.name]
+    command = lambda n, most: ["rag", *model, "--documents", str(n), "--document-tokens", str(tokens)] + [
+        "--max-new",
+        str(most),
+        *options,
+    ]
+    memory = "In memory: the documents' keys are there from an earlier question."
+    return [
+        Sweep(
+            "experts",
+            "Documents as experts",
+            f"documents of {tokens} tokens",
+            [Cell(n, command(n, new), of_rag) for n in counts],
+            f"One question, {new} new tokens. {memory}",
+        ),
+        Sweep(
+            "long_answer",
+            "Documents as experts, a long answer",
+            f"documents of {tokens} tokens",
+            [Cell(documents, command(documents, long), of_rag)],
+            f"One question, {long} new tokens. {memory}",
+            log_x=False,
+        ),
+    ]

@@ -28,6 +28,7 @@ class Size:
     flat_tokens: int = 3000  # flat runs its first streams, of so many prompt tokens; fewer than all are marked
     flat_tokens_of_jobs: int = 0  # 0: as many
     rounds: int = 3
+    sweeps_share: float = 0.5  # of the time; the rest is for quality. A sweep gets its part of what is left
 
 
 TINY = Size(
@@ -72,20 +73,22 @@ GPU = Size(
     "gpu",
     ("--shape", "qwen3-8b", "--random"),
     "random weights at the Qwen3-8B shape, bf16",
-    64,
+    16,
     2048,
-    (1, 4, 16, 64, 256),
-    (1024, 2048, 4096, 8192, 16384),
+    (1, 16, 128),
+    (1024, 4096, 16384),
     (1, 32, 256, 1024),
-    (16, 256, 1024),
-    (8, 32, 128, 512),
-    256,
-    (120, 2048),
-    (8, 32, 128),
-    (2048, 32, (1, 4, 16, 32)),
+    (16, 1024),
+    (8, 64, 256),
+    32,
+    (12, 2048),
+    (128,),
+    (2048, 32, (16, 64)),
     (4, 16),
-    (("squad2", 128), ("narrativeqa", 40), ("race", 288), ("longhealth", 8)),
-    flat_tokens=60000,
-    flat_tokens_of_jobs=280000,
+    (("squad2", 64), ("narrativeqa", 2), ("race", 64), ("longhealth", 1)),
+    flat_tokens=30000,
+    flat_tokens_of_jobs=240000,  # all of them
+    rounds=2,
+    sweeps_share=0.75,
 )
 SIZES = {size.name: size for size in (TINY, SMALL, GPU)}

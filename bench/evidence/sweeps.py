@@ -7,10 +7,12 @@ answers bit for bit, which the command checks.
 
 from __future__ import annotations
 
-from bench.evidence.readers import of_attention, of_extract, of_gain, of_rag, of_work
-from bench.evidence.rivals import document, hydragen, relay, rivals, stack_batch
+from bench.evidence.readers import of_attention, of_extract, of_gain, of_work
+from bench.evidence.rivals import budget, document, experts, hydragen, prompt_shapes, relay, rivals, stack_batch
 from bench.evidence.runner import Cell, Sweep
 from bench.evidence.sizes import Size
+
+WITHOUT_CLAIM = ("questions", "reuse", "grid", "documents")  # they come last: what the time allows
 
 
 def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
@@ -35,6 +37,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
     usual = "auto,paged,flat,no-attention"
     most = size.streams[-1] if size.streams[-1] <= 64 or size.name == "gpu" else 32
     answers = max(2, min(16, size.flat_tokens // (size.contexts[-2] + 16)))  # flat runs all of them
+    decoded = size.new * (1 if size.name == "gpu" else 2)  # where decode rates are read
     sweeps = [
         Sweep(
             "questions",
@@ -50,10 +53,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
             "context",
             "Length of the shared context",
             "shared tokens",
-            [
-                Cell(c, tree(f"{most} questions | {c}, 16 tokens", usual, new=size.new * 2), of_work())
-                for c in size.contexts
-            ],
+            [Cell(c, tree(f"{most} questions | {c}, 16 tokens", usual, new=decoded), of_work()) for c in ends(size)],
             f"{most} streams. Decode rates: steps that only extend answers.",
         ),
         Sweep(
@@ -61,7 +61,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
             "Streams on one context",
             "streams",
             [
-                Cell(s, tree(f"{s} questions | {size.contexts[-2]}, 16 tokens", usual, new=size.new * 2), of_work())
+                Cell(s, tree(f"{s} questions | {size.contexts[-2]}, 16 tokens", usual, new=decoded), of_work())
                 for s in size.streams
             ],
             f"{size.contexts[-2]} shared tokens, 16 of each stream's own.",
@@ -71,8 +71,8 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
             "Share of the prompt that is shared",
             "% of the prompt's tokens that all streams share",
             [
-                Cell(r, tree(reuse_forest(8 if size.name != "gpu" else 64, size.document, r), usual), of_work())
-                for r in (0, 25, 50, 75, 90, 99)
+                Cell(r, tree(reuse_forest(8 if size.name != "gpu" else 16, size.document, r), usual), of_work())
+                for r in ((0, 99) if size.name == "gpu" else (0, 25, 50, 75, 90, 99))
             ],
             "Prompts of one length. At 0 nothing is shared, and nobody can win.",
             log_x=False,
@@ -108,8 +108,8 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
                     tree(f"{d} documents x {size.together // d} questions | 32, {size.document}, 16 tokens", usual),
                     of_work(),
                 )
-                for d in (1, 2, 4, 8, 16, 32, 64, 128, 256)
-                if d <= size.together and size.together % d == 0 and (size.name == "gpu" or d in (1, 4, 16))
+                for d in (1, 4, 8, 16, 32)
+                if d in ((1, 8, 32) if size.name == "gpu" else (1, 4, 16)) and d <= size.together
             ],
             "As many documents as questions: only the instruction is shared.",
         ),
@@ -144,31 +144,9 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
         relay(size, options),
         document(size, options),
         hydragen(size, options),
-        Sweep(
-            "experts",
-            "Documents as experts",
-            f"documents of {size.experts[0]} tokens",
-            [
-                Cell(
-                    n,
-                    [
-                        "rag",
-                        *size.model,
-                        "--documents",
-                        str(n),
-                        "--document-tokens",
-                        str(size.experts[0]),
-                        "--max-new",
-                        str(size.experts[1]),
-                        *options,
-                    ],
-                    of_rag,
-                )
-                for n in size.experts[2]
-            ],
-            f"One question, {size.experts[1]} new tokens. In memory: the documents' keys are there from an earlier"
-            " question.",
-        ),
+        prompt_shapes(size, options),
+        budget(size, options),
+        *experts(size, options),
         Sweep(
             "attention",
             "Attention alone",
@@ -190,7 +168,7 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
                     ],
                     of_attention,
                 )
-                for c in size.contexts
+                for c in ends(size)
             ],
             f"One layer, {most} rows, caches emptied before each run.",
         ),
@@ -220,7 +198,12 @@ def make_sweeps(size: Size, options: list[str]) -> list[Sweep]:
             log_x=False,
         ),
     ]
-    return sweeps
+    return sorted(sweeps, key=lambda sweep: sweep.name in WITHOUT_CLAIM)
+
+
+def ends(size: Size) -> tuple[int, ...]:
+    """Lengths of a shared context; on a GPU, whose time is short, the least and the greatest."""
+    return (size.contexts[0], size.contexts[-1]) if size.name == "gpu" else size.contexts
 
 
 def reuse_forest(streams: int, prompt: int, percent: int) -> str:
@@ -237,7 +220,7 @@ def parallel_prompting(size: Size, tree) -> Sweep:
     """P questions in a prompt with its own copy of the document, B = N / P prompts at once; beside it the same with the
     document stored once."""
     n, cells = size.together, []
-    for p in (p for p in (1, 2, 4, 8, 16, 32, 64, 128, 256) if p <= n):
+    for p in (p for p in (1, 2, 4, 8, 16, 32, 64) if p <= n and (size.name != "gpu" or p not in (2, 32))):
         literal, more = f"{n} questions | {size.document}, 16 tokens", [
             "--questions-per-stack",
             str(p),
@@ -282,11 +265,11 @@ def levels(size: Size, tree) -> Sweep:
 
 def grid(size: Size, tree) -> Sweep:
     """Prefix × suffix: what sharing gains at every pair of lengths."""
-    streams = 8 if size.name != "gpu" else 64
+    streams = 8 if size.name != "gpu" else 32
     cells = [
         Cell(c, tree(f"{streams} questions | {c}, {o} tokens", "auto,flat"), of_gain(f"{o} own tokens"))
         for o in size.own
-        for c in size.contexts
+        for c in ends(size)
     ]
     return Sweep(
         "grid",

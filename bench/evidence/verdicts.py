@@ -55,6 +55,7 @@ class Table:
 class Results:
     sweeps: dict[str, Outcome]
     tables: dict[str, Table]
+    planned: dict[str, list[str]] = field(default_factory=dict)  # commands of every part of this size
 
     def points(self, sweep: str, series: str, measure: str) -> dict[float, Figure]:
         """By x."""
@@ -98,15 +99,26 @@ def ratios(r: Results, sweep: str, ours: str, rivals: list[str], measure: str, t
 
 
 def up_to(
-    r: Results, sweep: str, ours: str, rivals: list[str], measure: str, claimed: float, times: bool = False
+    r: Results,
+    sweep: str,
+    ours: str,
+    rivals: list[str],
+    measure: str,
+    claimed: float,
+    times: bool = False,
+    at: float | None = None,
 ) -> Found | None:
-    """`claimed` times as good as the best of the rivals, at the point where it is most."""
+    """`claimed` times as good as the best of the rivals, at the point where it is most, or `at` one."""
     found = ratios(r, sweep, ours, rivals, measure, times)
+    found = {x: points for x, points in found.items() if at in (None, x)}
     if not found:
         return None
     x = max(found, key=lambda at: found[at][0].median)
     gain, mine, other, name = found[x]
-    text = f"at most at {significant(x, 5)}: {ours} {mine.text()}, {name} {other.text()} {measure}: {gain.text()} times"
+    text = (
+        f"{'at most at' if at is None else 'at'} {significant(x, 5)}: {ours} {mine.text()}, {name}"
+        f" {other.text()} {measure}: {gain.text()} times"
+    )
     return judged_gain(text, gain, claimed)
 
 

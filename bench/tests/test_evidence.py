@@ -31,6 +31,7 @@ from bench.evidence.svg import Series, bar_plot, line_plot, log_ticks, ticks
 from bench.evidence.sizes import SIZES, SMALL, TINY
 from bench.evidence.sweeps import make_sweeps, reuse_forest
 from bench.evidence.verdicts import Found, Results, better, falls, grows, grows_less, peak, up_to, worst
+from eval.form import rag_options
 from train.gguf import U32, read_gguf, write_gguf
 
 
@@ -138,8 +139,8 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(len(set(map(tuple, names.values()))), 1)
         self.assertEqual(len(set(names["small"])), len(names["small"]))
         wanted = {claim.part for claim in CLAIMS if claim.part}
-        tables = {"answers", "choices", "planted", "extraction", "drafts", "rag", "rag_parameters", "examples"}
-        self.assertLessEqual(wanted - tables, set(names["small"]))
+        tables = "answers choices planted extraction extractors judge drafts rag rag_parameters examples".split()
+        self.assertLessEqual(wanted - set(tables), set(names["small"]))
 
     def test_p_times_b_is_n(self):
         sweep = next(s for s in make_sweeps(SMALL, []) if s.name == "prompts")
@@ -231,7 +232,8 @@ class Rounds(unittest.TestCase):
         outcome = runner.run(sweep, 45)
         self.assertIn("exit status 3", outcome.left_out)
         runner.go_on(outcome, 45)
-        self.assertEqual((outcome.rounds, calls), (0, ["a", "b"]))
+        self.assertEqual((outcome.rounds, calls), (3, ["a", "b", "a", "a"]))  # the others go on without it
+        self.assertEqual((list(outcome.failures), list(outcome.values["auto"])), (["banyan bench b"], [1]))
 
 
 def results(**sweeps) -> Results:
@@ -328,7 +330,7 @@ class Papers(unittest.TestCase):
         for claim, row in zip(CLAIMS, rows):
             self.assertTrue(claim.claim and claim.setting, row)
             said = f"cannot be run here ({claim.cannot})" if claim.cannot else "no figure in this run"
-            self.assertEqual((row[3], row[4], row[5]), ("–", "–", said))
+            self.assertEqual((row[3], row[4], row[5]), (claim.command or "–", "–", said))
 
     def test_a_row_has_the_command_and_the_figure_of_the_run(self):
         values = {"auto": {8: {"decode tok/s": [400.0, 402.0]}}, "paged": {8: {"decode tok/s": [10.0, 10.0]}}}
@@ -363,10 +365,9 @@ class Papers(unittest.TestCase):
         self.assertEqual(documents.relevance(none), (["--relevance", "bm25"], "BM25"))
         both = documents.relevance(argparse.Namespace(encoder="e", reranker="r"))
         self.assertEqual(both, (["--relevance", "dense", "--encoder", "e", "--reranker", "r"], "e with r"))
-        self.assertFalse(any("equal" in options for options in documents.WAYS.values()))
-        self.assertIn(
-            "--scores raw --plausibility 0 --abstention 0 --gamma 2.5", " ".join(documents.WAYS[documents.PAPER])
-        )
+        options = {name: " ".join(rag_options(way, [{}])) for name, way in documents.WAYS.items()}
+        self.assertFalse(any("--relevance" in words for words in options.values()))
+        self.assertIn("--scores raw --plausibility 0 --abstention 0 --gamma 2.5", options[documents.PAPER])
 
     def test_contexts_in_a_prompt_are_chosen_by_prediction(self):
         point = lambda seconds, least: {"s": [seconds] * 2, PREDICTED: [least] * 2, "questions/s": [1 / seconds] * 2}
@@ -384,7 +385,7 @@ class Papers(unittest.TestCase):
     def test_the_page_escapes_what_it_is_given(self):
         sweep = Sweep("context", "C <b>", "tokens", [])
         page = make_page(
-            TINY, {"machine": "<script>"}, "x & y", Results({"context": Outcome(sweep, left_out="a < b")}, {}), 1.0
+            TINY, {"machine": "<script>"}, "x & y", Results({"context": Outcome(sweep, short="a < b")}, {}), 1.0
         )
         self.assertNotIn("<script>", page)
         self.assertIn("a &lt; b", page)
