@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import math
 import pickle
 import struct
 import sys
@@ -77,7 +78,8 @@ class _Reader(pickle.Unpickler):
         kind, data = storage
         flat = np.frombuffer(data, TYPES[kind][0])
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides)) if 0 not in shape else offset - 1
-        if offset < 0 or min((0, *shape, *strides)) < 0 or last >= flat.size:
+        # More elements than values: a view that repeats them, which a small file could make as large as it likes.
+        if offset < 0 or min((0, *shape, *strides)) < 0 or last >= flat.size or math.prod(shape) > flat.size:
             raise BadFile(f"{self.path}: a tensor of {list(shape)} goes beyond the {flat.size} values of its storage")
         bytes_each = [step * flat.itemsize for step in strides]
         return Tensor(TYPES[kind][1], np.lib.stride_tricks.as_strided(flat[offset:], shape, bytes_each).copy())
@@ -91,9 +93,24 @@ def read(path: Path) -> dict[str, Tensor]:
         pickles = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith("/data.pkl")]
         if len(pickles) != 1:
             raise BadFile(f"{path}: expected one data.pkl, found {len(pickles)}")
+        packed = [info.filename for info in archive.infolist() if info.compress_type != zipfile.ZIP_STORED]
+        if packed:
+            raise BadFile(f"{path}: expected members as torch.save stores them, found '{packed[0]}' compressed")
         try:
             found = _Reader(path, archive, pickles[0].split("/")[0]).load()
-        except (pickle.UnpicklingError, EOFError, TypeError, AttributeError, IndexError, KeyError) as wrong:
+        except BadFile:
+            raise
+        except (
+            pickle.UnpicklingError,
+            zipfile.BadZipFile,
+            EOFError,
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as wrong:
             raise BadFile(f"{path}: not a pickle of tensors: {wrong}") from None
     if not isinstance(found, dict):
         raise BadFile(f"{path}: expected a dictionary of tensors, found {type(found).__name__}")

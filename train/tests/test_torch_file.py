@@ -102,12 +102,19 @@ class TorchFile(unittest.TestCase):
             (dict(x=Stored("FloatStorage", "9", 0, (1,), (1,))), "expected the member 'archive/data/9', found none"),
             (dict(x=Stored("FloatStorage", "0", 0, (3,), (1,))), r"a tensor of \[3\] goes beyond the 2 values"),
             (dict(x=Stored("FloatStorage", "0", 0, (2,), (-1,))), "goes beyond"),
+            (dict(x=Stored("FloatStorage", "0", 0, (10**9,), (0,))), "goes beyond"),  # one value, repeated
+            (dict(x=Stored("FloatStorage", "1", 0, (1,), (1,))), "not a pickle of tensors: buffer size"),
+            (dict(x=Stored("FloatStorage", "0", 0, ("1",), (1,))), "not a pickle of tensors"),
         ):
             path = self.folder / "x.pt"
-            save(path, state, {"0": bytes(8)})
+            save(path, state, {"0": bytes(8), "1": bytes(7)})
             with mock.patch("builtins.print") as called, self.assertRaisesRegex(torch_file.BadFile, said):
                 torch_file.read(path)
             called.assert_not_called()
+        with zipfile.ZipFile(self.folder / "z.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("archive/data.pkl", pickle.dumps({}))
+        with self.assertRaisesRegex(torch_file.BadFile, "'archive/data.pkl' compressed"):
+            torch_file.read(self.folder / "z.pt")
         (self.folder / "y.pt").write_bytes(b"no zip")
         with self.assertRaisesRegex(torch_file.BadFile, "y.pt: expected a zip"):
             torch_file.read(self.folder / "y.pt")
