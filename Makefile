@@ -111,11 +111,11 @@ EVIDENCE = $(if $(REAL),--real $(REAL)) $(if $(ADAPTER),--real-adapter $(ADAPTER
   $(if $(COMMIT),--commit $(COMMIT)) $(if $(PLAN),--plan)
 evidence: $(RELEASE)/build.ninja  ## the papers' claims measured here, in MINUTES=25: build/evidence/evidence.html, claims.md; RESUME=1 goes on
 	cmake --build --preset release -j $(JOBS) --target banyan banyan-bench
-	python3 -B -m bench.evidence --size small --out build/evidence --minutes $(or $(MINUTES),25) $(if $(RESUME),--resume) $(EVIDENCE)
+	python3 -B -m bench.evidence --size small --out build/evidence --minutes $(or $(MINUTES),25) $(if $(RESUME),--resume) $(patsubst %,--beside %,$(wildcard build/evidence-gpu/evidence.json)) $(EVIDENCE)
 
 evidence-gpu: | setup  ## the same on a GPU, at larger sizes, in MINUTES=20; again: goes on: build/evidence-gpu/evidence.html
 	cmake --preset cuda && cmake --build --preset cuda -j $(JOBS) --target banyan banyan-bench
-	python3 -B -m bench.evidence --size gpu --out build/evidence-gpu --banyan build/cuda/banyan --minutes $(or $(MINUTES),20) --resume $(EVIDENCE) -- --device cuda
+	python3 -B -m bench.evidence --size gpu --out build/evidence-gpu --banyan build/cuda/banyan --minutes $(or $(MINUTES),20) --resume $(patsubst %,--beside %,$(wildcard build/evidence/evidence.json)) $(EVIDENCE) -- --device cuda
 
 model: build  ## fetch a real model (SmolLM2-135M-Instruct) into the model cache
 	@tools/setup.sh python3-pip

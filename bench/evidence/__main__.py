@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.evidence.page import as_json, claims_markdown, make_page
 from bench.evidence.parts import OF_THE_CPU, planned_commands, planned_tables, quality_parts, stack_costs
 from bench.evidence.predict import plan_text
-from bench.evidence.resume import take_up
+from bench.evidence.resume import take_beside, take_up
 from bench.evidence.runner import Clock, Failed, Runner, conditions, load_text
 from bench.evidence.sets import write_sets
 from bench.evidence.sizes import SIZES
@@ -48,6 +48,9 @@ def options() -> argparse.Namespace:
         help="for everything; a part that has begun then is ended, and what is left is left out",
     )
     p.add_argument("--resume", action="store_true", help="keep what --out has of the same commit, machine and size")
+    p.add_argument(
+        "--beside", type=Path, help="evidence.json of another run of this commit, for the parts that this one lacks"
+    )
     p.add_argument("--plan", action="store_true", help="measure nothing: parts, commands and predicted minutes")
     p.add_argument("--only", nargs="+", default=[], help="names of sweeps and quality parts")
     p.add_argument(
@@ -151,6 +154,8 @@ def main() -> int:
     for outcome in sorted(results.sweeps.values(), key=lambda o: o.rounds):
         runner.go_on(outcome, clock.left())
     runner.close()
+    if a.beside:
+        take_beside(a.beside, known, results)
     took = write()
     print(f"{a.out / 'evidence.html'} after {took:.1f} minutes")
     # Tables may lack what there was no time for; a command that failed is an error.

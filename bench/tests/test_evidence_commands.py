@@ -22,7 +22,7 @@ from bench.evidence.page import as_json, claim_rows
 from bench.evidence.papers import CLAIMS, command_of
 from bench.evidence.parts import planned_commands, planned_tables
 from bench.evidence.predict import JOBS, SHAPES, cell_seconds, forest, plan_text, refused
-from bench.evidence.resume import take_up
+from bench.evidence.resume import take_beside, take_up
 from bench.evidence.runner import ROOT, Benches, Cell, Clock, Ended, Failed, Outcome, Runner, Sweep
 from bench.evidence.sets import counts_of, write_sets
 from bench.evidence.sizes import SIZES
@@ -248,6 +248,20 @@ class Resume(unittest.TestCase):
     def test_other_commands_are_run_again(self):
         results = self.take(dict(self.KNOWN), one=["banyan bench z"], answers=["other"])[1]
         self.assertEqual((results.sweeps, results.tables), ({}, {}))
+
+    def test_what_a_run_lacks_is_taken_of_another(self):
+        own = Table("answers", "ours", rows=[["x"]])
+        results = Results({}, {"answers": own, "rag": Table("rag", "R", left_out="not run")}, {})
+        take_beside(self.file, dict(self.KNOWN, machine="other"), results)
+        self.assertEqual((list(results.sweeps), results.tables["answers"]), (["one"], own))
+        self.assertIn("Of another run: size tiny, m, now.", results.sweeps["one"].sweep.note)
+        self.assertEqual(results.points("one", "auto", "v")[1.0].median, 1.5)
+        self.assertEqual(results.tables["rag"].left_out, "not run")  # they have none either
+        empty = Results({}, {}, {})
+        with redirect_stderr(io.StringIO()) as said:
+            take_beside(self.file, dict(self.KNOWN, commit="abd"), empty)
+        self.assertEqual((empty.sweeps, empty.tables), ({}, {}))
+        self.assertIn("it is of commit abc, and not abd", said.getvalue())
 
     def test_the_first_run_begins_with_nothing(self):
         self.file.unlink()
