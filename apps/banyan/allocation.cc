@@ -59,6 +59,8 @@ void Free(void* memory) {
 }  // namespace
 
 // The library's other forms call these, but for those with an alignment, which no request uses.
+// That which does not throw stands here too: a sanitizer's own would give memory that Free does not
+// know.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   void* memory = std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) {
@@ -71,3 +73,13 @@ void Free(void* memory) {
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { Free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { Free(memory); }
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  Free(memory);
+}
