@@ -31,24 +31,12 @@ from train.feed import feed
 from train.lora_model import LoraModel, Shape, largest_rank, load_adapter, save_adapter
 from train.model import Visibility
 from train.gguf import read_metadata
-from train.natural import FOLDER
-from train.reading_mixture import ReadingMixture
-from train.reading_texts import HELD_TEMPLATES
+from train.reading_mixture import ReadingMixture, train_templates
 from train.task_encode import encode_task
 from train.task_mixture import TaskMixture
 from train.task_scores import load_measured, score
 from train.tokenizer import load_tokenizer
 from train.trainer import prefetch
-
-
-def train_templates(out: Path) -> Path:
-    """The templates without the kinds that are held out, in a folder of their own."""
-    folder = out / "templates"
-    folder.mkdir(parents=True, exist_ok=True)
-    for f in FOLDER.glob("*.txt"):
-        if f.stem not in HELD_TEMPLATES:
-            (folder / f.name).write_text(f.read_text(encoding="utf-8"), encoding="utf-8")
-    return folder
 
 
 def digest(path: Path) -> str:

@@ -31,10 +31,9 @@ from train.feed import feed
 from train.gguf import Q4_0, Q8_0, write_gguf
 from train.large_model import load_large
 from train.model import Visibility
-from train.natural import FOLDER
 from train.reading_held import held_questions, overall, read, scores
-from train.reading_mixture import ReadingMixture
-from train.reading_texts import HELD_TEMPLATES, load_rows
+from train.reading_mixture import ReadingMixture, train_templates
+from train.reading_texts import load_rows
 from train.stacked_lora import LoraDecoder, save_adapter
 from train.tokenizer import load_tokenizer
 from train.trainer import Trainer, prefetch, schedule
@@ -61,16 +60,6 @@ class LoraTrainer(Trainer):
         self.adam.step()
         self.adam.zero_grad(set_to_none=True)
         return plain
-
-
-def train_templates(out: Path) -> Path:
-    """The templates without the kinds that are held out, in a folder of their own."""
-    folder = out / "templates"
-    folder.mkdir(parents=True, exist_ok=True)
-    for f in FOLDER.glob("*.txt"):
-        if f.stem not in HELD_TEMPLATES:
-            (folder / f.name).write_text(f.read_text(encoding="utf-8"), encoding="utf-8")
-    return folder
 
 
 class Leg:

@@ -23,7 +23,7 @@ from train.lexicon import Lexicon
 from train.mixture import make_sample
 from train.natural import FOLDER, natural, without
 from train.questions import haystack
-from train.reading_texts import NULL, OTHER_LANGUAGES, PASSAGES, TextRow, digest, load_rows, measured_questions
+from train.reading_texts import HELD_TEMPLATES, NULL, OTHER_LANGUAGES, PASSAGES, TextRow, digest, load_rows, measured_questions
 from train.retrieval import no_document, secret_code, two_hop_document
 from train.sample import DEFAULT_INSTRUCTION, INSTRUCTIONS, Branch, Extraction, Sample, choice_letters
 
@@ -52,6 +52,16 @@ _SUBJECT = re.compile(
 )
 _IS = re.compile(r"^(?:What|Who) (is|was|are|were) (.+)\?$")
 _WHEN = re.compile(r"^(?:When|In what year|What year|In which year) (did|was|were|is) (.+)\?$")
+
+
+def train_templates(out: Path) -> Path:
+    """The templates without the kinds that are held out, in a folder of their own."""
+    folder = out / "templates"
+    folder.mkdir(parents=True, exist_ok=True)
+    for f in FOLDER.glob("*.txt"):
+        if f.stem not in HELD_TEMPLATES:
+            (folder / f.name).write_text(f.read_text(encoding="utf-8"), encoding="utf-8")
+    return folder
 
 
 def kind_of(answer: str) -> str:

@@ -29,8 +29,7 @@ from train.feed import feed
 from train.large_model import load_large
 from train.lexicon import TRAIN, Lexicon
 from train.natural import natural, spelled
-from train.reading_leg import train_templates
-from train.reading_mixture import ReadingMixture
+from train.reading_mixture import ReadingMixture, train_templates
 from train.reading_texts import PASSAGES, load_rows
 from train.sample import DEFAULT_INSTRUCTION, Branch, Sample
 from train.tokenizer import Tokenizer, load_tokenizer
