@@ -13,7 +13,9 @@
 namespace banyan {
 
 enum class ChatUse { kAuto, kOn, kOff };  // auto: when the model has a chat template
-enum class ChoiceMode { kScore, kLetter };
+// auto: letters where the model's card says that it chooses better by them, --choice-score is not
+// set and they suffice; else scores.
+enum class ChoiceMode { kAuto, kScore, kLetter };
 // Score of an option: its log-probability per token; of the whole option; or of the whole option
 // minus its log-probability without any document, which measures the document's support for it.
 enum class ChoiceScore { kMean, kSum, kPrior };
@@ -51,7 +53,7 @@ struct AskOptions {
   SamplingOptions sampling;
   int samples = 1;
   bool vote = false;  // the answer is the most frequent of the samples
-  ChoiceMode choices = ChoiceMode::kScore;
+  ChoiceMode choices = ChoiceMode::kAuto;
   ChoiceScore choice_score = ChoiceScore::kSum;
   TooLong too_long = TooLong::kSplit;
   // With TooLong::kSplit: tokens of the document in a part, at most; 0: as many as fit.

@@ -40,6 +40,8 @@ struct Calibration {
 struct ModelCard {
   bool copies = false;             // answers are spans of the text
   std::string null_text = "null";  // what it writes when the text does not say
+  bool chooses_by_letter =
+      false;  // of choices shown with letters it takes the right one more often
   // Added to the log-odds of `null_text` against the best answer; nothing: 0, not measured.
   std::optional<double> null_bias;
   // By task ("ask", "extract", "rag"), then by kind of answer, which the task names. The kind "" is

@@ -135,6 +135,7 @@ const Calibration* ModelCard::CalibrationOf(std::string_view task, std::string_v
 
 std::string ModelCard::ToJson() const {
   Json json = {{"copies", copies}, {"null_text", null_text}};
+  if (chooses_by_letter) json["choices"] = "letter";
   if (null_bias) json["null_bias"] = *null_bias;
   for (const auto& [task, kinds] : confidence) {
     json["confidence"][task] = JsonOf(kinds);
@@ -156,6 +157,13 @@ ModelCard ReadModelCard(std::string_view json, const std::string& where) {
       card.null_text.find_first_of("\r\n") != std::string::npos) {
     Throw(ErrorKind::kFormat, "{}: 'null_text': expected one line of 1 to {} bytes, found '{}'",
           where, kMostNullBytes, card.null_text);
+  }
+  if (const std::optional<std::string> choices = fields.FindString("choices")) {
+    if (*choices != "letter" && *choices != "score") {
+      Throw(ErrorKind::kFormat, "{}: 'choices': expected letter or score, found '{}'", where,
+            *choices);
+    }
+    card.chooses_by_letter = *choices == "letter";
   }
   card.null_bias = fields.FindNumber("null_bias");
   const Json* confidence = fields.Find("confidence");

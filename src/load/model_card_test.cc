@@ -25,13 +25,15 @@ using testing_support::TinyShape;
 
 TEST(ModelCard, SaysWhatItSays) {
   const ModelCard card = ReadModelCard(
-      R"({"copies":true,"null_text":"none","null_bias":-0.5,"title":"unknown to us","confidence":
+      R"({"copies":true,"null_text":"none","null_bias":-0.5,"choices":"letter",
+          "title":"unknown to us","confidence":
           {"ask":{"scale":2,"offset":1.5,"feature":"sum_logprob","null":{"scale":3,"offset":0}},
            "extract":{"text":{"scale":1,"offset":-1},"number":{"scale":4,"offset":0.25}}}})",
       "here");
   EXPECT_TRUE(card.copies);
   EXPECT_EQ(card.null_text, "none");
   EXPECT_EQ(card.null_bias, -0.5);
+  EXPECT_TRUE(card.chooses_by_letter);
   EXPECT_EQ(card.CalibrationOf("ask")->feature, Calibration::Feature::kSumLogprob);
   EXPECT_EQ(card.CalibrationOf("ask", "answer"), card.CalibrationOf("ask"));
   EXPECT_EQ(card.CalibrationOf("ask", "null")->scale, 3.0);
@@ -62,6 +64,8 @@ TEST(ModelCard, RefusesWrongTypesWithTheirPlace) {
             "m/banyan.json: 'copies': expected true or false, found string");
   EXPECT_THAT(refusal(R"({"null_text":""})"), HasSubstr("'null_text': expected one line"));
   EXPECT_THAT(refusal(R"({"null_text":"a\nb"})"), HasSubstr("'null_text': expected one line"));
+  EXPECT_EQ(refusal(R"({"choices":"number"})"),
+            "m/banyan.json: 'choices': expected letter or score, found 'number'");
   EXPECT_THAT(refusal(R"({"null_bias":"0"})"), HasSubstr("'null_bias': expected a number"));
   EXPECT_THAT(refusal(R"({"confidence":3})"), HasSubstr("'confidence': expected an object"));
   EXPECT_EQ(refusal(R"({"confidence":{"extract":{"text":{"scale":1}}}})"),

@@ -46,6 +46,17 @@ class Fits(unittest.TestCase):
                 [("choice-sum", -0.693, True), ("choice-letter", 0.0, False)],
             )
 
+    def test_a_card_says_which_way_of_choosing_is_right_more_often(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows, card = Path(folder, "rows.jsonl"), Path(folder, "banyan.json")
+            for more, want in ((10, "letter"), (1, None)):  # of 40, letters are right so much more often
+                ways = lambda n: dict(sum=dict(right=n < 20, probability=0.6), letter=dict(right=n < 20 + more, probability=0.9))
+                rows.write_text("".join(json.dumps(dict(ways=ways(n))) + "\n" for n in range(40)))
+                command = ["x", str(rows), "--task", "choice", "--card", str(card)]
+                with mock.patch("sys.argv", command), contextlib.redirect_stdout(io.StringIO()):
+                    main()
+                self.assertEqual(json.loads(card.read_text()).get("choices"), want)
+
     def rag_rows(self, chance: np.random.Generator, count: int) -> list[dict]:
         """Answers that are right more often than their evidence says, at the odds 0.5 x + 1; and nulls."""
         rows = []

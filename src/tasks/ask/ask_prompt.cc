@@ -25,7 +25,9 @@ std::uint64_t DrawKeyOf(const Json& id) { return Prefix64(Sha256().Add(DumpJson(
 }  // namespace
 
 bool IsLetterQuestion(const AskOptions& options, const AskQuestion& question) {
-  return options.choices == ChoiceMode::kLetter && !question.choices.empty();
+  if (question.choices.empty()) return false;
+  return options.choices == ChoiceMode::kLetter ||
+         (options.choices == ChoiceMode::kAuto && question.choices.size() <= kMostLetters);
 }
 
 AskPromptBuilder::AskPromptBuilder(const AskSettings& settings, const AskRecord& record)

@@ -205,6 +205,27 @@ TEST(AskChoice, ConfidenceComesFromTheCalibrationOfTheWayOfComparing) {
   }
 }
 
+TEST(AskChoice, ACardThatSaysSoChoosesByLetterWhereLettersSuffice) {
+  const std::shared_ptr<Model> model =
+      CopyingModel(R"(,"choices":"letter","confidence":{"ask":{"choice-letter":)"
+                   R"({"feature":"log_odds","scale":1,"offset":0}}})");
+  const auto shows_letters = [&](size_t choices, auto change) {
+    Json row = Rome();
+    row["choices"] = Json::array();
+    for (size_t i = 0; i < choices; ++i) row["choices"].push_back("option " + std::to_string(i));
+    AskOptions options;
+    change(options);
+    Stages stages(model, options, row);
+    const auto asked = stages.Next();
+    return stages.prompts.at(0).find("B. option 1") != std::string::npos;
+  };
+  EXPECT_TRUE(shows_letters(2, [](AskOptions&) {}));
+  EXPECT_FALSE(shows_letters(27, [](AskOptions&) {}));
+  EXPECT_FALSE(shows_letters(2, [](AskOptions& o) { o.choices = ChoiceMode::kScore; }));
+  EXPECT_FALSE(shows_letters(2, [](AskOptions& o) { o.choice_score = ChoiceScore::kMean; }));
+  EXPECT_TRUE(AskTask(model, {}).rates_choices());
+}
+
 // Paragraphs of one sentence each, more than the window of 300 tokens (bytes) holds.
 std::string LongText() {
   std::string text;

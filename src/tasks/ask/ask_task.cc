@@ -126,6 +126,10 @@ AskTask::AskTask(std::shared_ptr<Model> model, const AskOptions& options, std::s
   }
   settings_.constraint = MakeConstraint(options, *model);
   settings_.model = std::move(model);
+  if (options.choices == ChoiceMode::kAuto && (!settings_.model->card(adapter_).chooses_by_letter ||
+                                               options.choice_score != ChoiceScore::kSum)) {
+    settings_.options.choices = ChoiceMode::kScore;
+  }
   bool copies = ModelOf(adapter_).copies;
   for (const std::string& adapter : settings_.model->adapters()) copies |= ModelOf(adapter).copies;
   if (copies) settings_.trie = MakeTokenTrie(*settings_.text);
@@ -157,7 +161,9 @@ bool AskTask::rates_choices() const {
   // CalibrationOf would take that of other answers for it.
   const auto& confidence = settings_.model->card(adapter_).confidence;
   const auto kinds = confidence.find("ask");
-  return kinds != confidence.end() && kinds->second.contains("choice-sum");
+  const bool letters = settings_.options.choices != ChoiceMode::kScore;
+  return kinds != confidence.end() &&
+         kinds->second.contains(letters ? "choice-letter" : "choice-sum");
 }
 
 AskModel AskTask::ModelOf(const std::string& adapter) const {

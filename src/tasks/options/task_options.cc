@@ -243,8 +243,8 @@ const OptionNames<ChatUse>& ChatNames() {
 }
 
 const OptionNames<ChoiceMode>& ChoiceModeNames() {
-  static const OptionNames<ChoiceMode> names = {{"score", ChoiceMode::kScore},
-                                                {"letter", ChoiceMode::kLetter}};
+  static const OptionNames<ChoiceMode> names = {
+      {"auto", ChoiceMode::kAuto}, {"score", ChoiceMode::kScore}, {"letter", ChoiceMode::kLetter}};
   return names;
 }
 

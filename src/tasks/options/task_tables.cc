@@ -116,7 +116,7 @@ const OptionTable<AskOptions>& AskTable() {
              .Identity(),
          AskRow::Name("choices", &AskOptions::choices, ChoiceModeNames(),
                       "Questions with choices: score each option, or show them with letters and "
-                      "take the most likely letter (score, letter)")
+                      "take the most likely letter (auto: as the reader's card says)")
              .Identity(),
          AskRow::Name("choice_score", &AskOptions::choice_score, ChoiceScoreNames(),
                       "Score of an option: its log-probability (sum), the mean per token, or the "
