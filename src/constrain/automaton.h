@@ -55,7 +55,7 @@ class Nfa {
 // Beyond these a constraint is refused: some patterns need a state for every subset of their parts.
 struct DfaLimits {
   size_t states = 1 << 18;
-  size_t entries = 1 << 24;  // of the table: states × byte classes
+  size_t entries = 1 << 24;  // of a table of states × byte classes, if it were whole
   size_t work = 60'000'000;  // states and edges visited, well under a second
 };
 
@@ -73,7 +73,13 @@ class Dfa {
 
   State start() const { return start_; }
   State Next(State state, std::uint8_t byte) const {
-    return table_[state * byte_classes_ + class_of_[byte]];
+    const Row row = rows_[state];
+    const std::uint32_t kind = class_of_[byte];
+    if (row.size > kFewEntries) return TargetOf(entries_[row.begin + kind]);
+    for (std::uint32_t i = row.begin; i < row.begin + row.size; ++i) {
+      if (KindOf(entries_[i]) == kind) return TargetOf(entries_[i]);
+    }
+    return kDead;
   }
   State Next(State state, std::string_view bytes) const {
     for (const char byte : bytes) state = Next(state, static_cast<std::uint8_t>(byte));
@@ -84,14 +90,29 @@ class Dfa {
   // Whether any byte may follow.
   bool can_continue(State state) const { return can_continue_[state] != 0; }
   size_t states() const { return accepting_.size(); }
+  size_t entries() const { return entries_.size(); }  // that are kept, of states × byte classes
 
  private:
   friend class DfaBuilder;
   Dfa() = default;
+
+  // The entries of a state: those of few byte classes, the others are dead, or of all classes. Most
+  // states of a copied text have one.
+  struct Row {
+    std::uint32_t begin = 0, size = 0;
+  };
+  static constexpr size_t kFewEntries = 6;
+  // An entry: a byte class and the state after it.
+  static constexpr int kStateBits = 24;
+  static std::uint32_t Entry(std::uint32_t kind, State to) { return kind << kStateBits | to; }
+  static std::uint32_t KindOf(std::uint32_t entry) { return entry >> kStateBits; }
+  static State TargetOf(std::uint32_t entry) { return entry & ((1u << kStateBits) - 1); }
+
   State start_ = kDead;
   size_t byte_classes_ = 0;                   // classes of bytes that no edge distinguishes
   std::array<std::uint8_t, 256> class_of_{};  // monotonic in the byte
-  std::vector<State> table_;                  // [states, byte classes]
+  std::vector<Row> rows_;                     // [states]
+  std::vector<std::uint32_t> entries_;        // byte classes rise in a row
   std::vector<std::uint8_t> accepting_, can_continue_;
 };
 

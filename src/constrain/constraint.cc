@@ -76,9 +76,7 @@ Dfa CopyAutomaton(std::string_view text, std::span<const std::string> others,
                   const std::bitset<256>& without, const DfaLimits& limits, std::string_view before,
                   bool joined) {
   ExpressionPtr spans = SpanOf(MakeSpanSource(text, without), SpanForm::kPlain);
-  if (joined) {
-    spans = Sequence({Repeat(Sequence({spans, Literal("; ")}), 0, kUnbounded), spans});
-  }
+  if (joined) spans = Joined(spans, Literal("; "));
   std::vector<ExpressionPtr> choices = {spans};
   for (const std::string& other : others) choices.push_back(Literal(other));
   ExpressionPtr expression = Choice(std::move(choices));

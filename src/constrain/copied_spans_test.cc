@@ -3,6 +3,8 @@
 #include <random>
 
 #include "constrain/constraint.h"
+#include "constrain/matcher_fixture.h"
+#include "constrain/regex_parser.h"
 #include "constrain/token_masks.h"
 #include "support/error_message.h"
 
@@ -59,6 +61,69 @@ TEST(CopyText, EveryWalkEndsInASpan) {
     EXPECT_TRUE(dfa.accepting(state)) << written;
     EXPECT_TRUE(written == "null" || text.find(written) != std::string::npos) << written;
   }
+}
+
+// All texts of at most `most` of these letters.
+std::vector<std::string> TextsOf(std::string_view letters, size_t most) {
+  std::vector<std::string> texts = {""};
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].size() == most) break;
+    for (const char letter : letters) texts.push_back(texts[i] + letter);
+  }
+  return texts;
+}
+
+TEST(Joined, IsWhatTheNaiveMatcherFinds) {
+  for (const char* pattern : {"a|ab", "a*", "(?:ab)?", "[ab]b", "a"}) {
+    for (const char* separator : {",", "a", "b,"}) {
+      const ExpressionPtr joined = Joined(WholeMatch(ParsePattern(pattern)), Literal(separator));
+      const Dfa dfa{Nfa(*joined)};
+      for (const std::string& text : TextsOf("ab,", 6)) {
+        const std::u32string wide(text.begin(), text.end());
+        const bool naive = testing_support::MatchEnds(*joined, wide, {0}).contains(text.size());
+        EXPECT_EQ(Matches(dfa, text), naive)
+            << pattern << " joined by " << separator << ": " << text;
+      }
+    }
+  }
+}
+
+TEST(CopyText, SeveralSpansFollowOneAnother) {
+  const std::string text = "Anna; Ruth and Tom; at 7:45; ; (Ida) null";
+  const Dfa alone = CopyAutomaton(text, {}, {});
+  const Dfa joined = CopyAutomaton(text, kNull, {}, {}, {}, /*joined=*/true);
+  const auto spans = [&](auto& self, std::string_view said) -> bool {
+    if (Matches(alone, said)) return true;
+    for (size_t at = said.find("; "); at != said.npos; at = said.find("; ", at + 1)) {
+      if (Matches(alone, said.substr(0, at)) && self(self, said.substr(at + 2))) return true;
+    }
+    return false;
+  };
+  const std::vector<std::string> parts = {"Anna",    "; ",   "Ruth", " and Tom", ";",    " ",
+                                          "at 7:45", "7:45", "(Ida", "Id",       "null", "; null"};
+  std::mt19937 random(7);
+  int matched = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string said;
+    for (size_t n = random() % 6; n-- > 0;) said += parts[random() % parts.size()];
+    const bool right = said == "null" || spans(spans, said);
+    EXPECT_EQ(Matches(joined, said), right) << said;
+    matched += right ? 1 : 0;
+  }
+  EXPECT_GT(matched, 1000);
+}
+
+// Most states go on with one byte: a row for all of them would take 16 times as much.
+TEST(CopyText, KeepsAboutOneEntryForEveryState) {
+  std::mt19937 random(5);
+  std::string text;
+  for (int word = 0; word < 3000; ++word) {
+    for (size_t n = 2 + random() % 7; n-- > 0;) text += static_cast<char>('a' + random() % 26);
+    text += ' ';
+  }
+  const Dfa dfa = CopyAutomaton(text, kNull, {}, {}, {}, /*joined=*/true);
+  EXPECT_GT(dfa.states(), text.size());
+  EXPECT_LT(dfa.entries(), 3 * dfa.states());
 }
 
 TEST(CopyText, ATextOfNothingLeavesTheOthers) {

@@ -244,6 +244,15 @@ ExpressionPtr SpanOf(std::shared_ptr<const SpanSource> source, SpanForm form) {
   return made;
 }
 
+ExpressionPtr Joined(ExpressionPtr part, ExpressionPtr separator) {
+  if (part->kind == Kind::kNever || part->kind == Kind::kNothing) return part;
+  auto made = Make(Kind::kJoined);
+  made->shortest = part->shortest;
+  made->longest = kUnbounded;
+  made->parts = {std::move(part), std::move(separator)};
+  return made;
+}
+
 namespace {
 
 bool IsSpace(int byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }

@@ -96,6 +96,7 @@ struct Expression {
     kList,      // parts[1 …], each at most once and in order, parts[0] between any two; those
                 // with required[i] (of parts[i]) at least once
     kSpan,      // a span of `source`
+    kJoined,    // parts[0] once or more, with parts[1] between any two
   };
   Kind kind = Kind::kNever;
   CharacterSet set;
@@ -120,6 +121,8 @@ ExpressionPtr Repeat(ExpressionPtr part, std::int64_t least, std::int64_t most);
 
 // kNever for a source without a span.
 ExpressionPtr SpanOf(std::shared_ptr<const SpanSource> source, SpanForm form);
+// The states of `part` stand once, however often it comes.
+ExpressionPtr Joined(ExpressionPtr part, ExpressionPtr separator);
 
 struct ListItem {
   ExpressionPtr value;

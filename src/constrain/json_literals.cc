@@ -174,6 +174,8 @@ ExpressionPtr InJson(const ExpressionPtr& e) {
     }
     case Expression::Kind::kSpan:
       return SpanOf(e->source, SpanForm::kJson);
+    case Expression::Kind::kJoined:
+      return Joined(parts[0], parts[1]);
     case Expression::Kind::kNever:
     case Expression::Kind::kNothing:
       break;

@@ -48,6 +48,14 @@ inline std::set<size_t> MatchEnds(const Expression& e, std::u32string_view text,
       }
       break;
     }
+    case Expression::Kind::kJoined: {
+      std::set<size_t> now = MatchEnds(*e.parts[0], text, begins);
+      for (size_t before = ends.size(); ends.insert(now.begin(), now.end()), ends.size() > before;
+           before = ends.size()) {
+        now = MatchEnds(*e.parts[0], text, MatchEnds(*e.parts[1], text, now));
+      }
+      break;
+    }
     case Expression::Kind::kList: {
       std::set<size_t> none = begins, some;
       for (size_t i = 1; i < e.parts.size(); ++i) {

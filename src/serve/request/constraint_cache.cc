@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kConstraintsKept = 32;              // of a scope
 constexpr size_t kMaskBytes = std::size_t{8} << 20;  // of a constraint
 
-// At most: a table with a number for every state and byte, and the masks that were made.
+// About at most: a table with a number for every state and byte, and the masks that were made.
 size_t MostBytesOf(const Constraint& constraint, int vocabulary) {
   constexpr size_t kBytes = 256;
   const size_t mask = static_cast<size_t>(vocabulary) / 8 + sizeof(std::uint32_t);
