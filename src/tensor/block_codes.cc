@@ -1,20 +1,37 @@
 // Types whose codes are numbers. Bit fields are drawn most significant bit first.
 #include "tensor/block_codes.h"
 
+#include <array>
+#include <cstring>
+
 namespace banyan {
 namespace {
+
+// The halves of 16 bytes. The copies have no other name, so that the bytes go together.
+void SplitNibbles(BlockBytes p, std::int8_t* low, std::int8_t* high) {
+  std::array<std::uint8_t, 16> bytes;
+  std::array<std::int8_t, 16> lows, highs;
+  std::memcpy(bytes.data(), p, bytes.size());
+  for (size_t i = 0; i < 16; ++i) {
+    lows[i] = Code(bytes[i] & 15);
+    highs[i] = Code(bytes[i] >> 4);
+  }
+  std::memcpy(low, lows.data(), lows.size());
+  std::memcpy(high, highs.data(), highs.size());
+}
 
 // half scale, 16 bytes of codes + 8
 void DecodeQ4_0(BlockBytes block, const BlockCodes& out) {
   out.scales[0] = HalfAt(block);
-  for (int i = 0; i < 32; ++i) out.codes[i] = Code(Nibble(block + 2, i) - 8);
+  SplitNibbles(block + 2, out.codes, out.codes + 16);
+  for (int i = 0; i < 32; ++i) out.codes[i] = Code(out.codes[i] - 8);
 }
 
 // half scale, half offset, 16 bytes of codes
 void DecodeQ4_1(BlockBytes block, const BlockCodes& out) {
   out.scales[0] = HalfAt(block);
   out.minima[0] = -HalfAt(block + 2);
-  for (int i = 0; i < 32; ++i) out.codes[i] = Code(Nibble(block + 4, i));
+  SplitNibbles(block + 4, out.codes, out.codes + 16);
 }
 
 // half scale, 32 fifth bits, 16 bytes of codes + 16
@@ -101,7 +118,12 @@ int GroupNibble(BlockBytes p, int i) {
 // 16 bytes of scales and minima, 128 bytes of codes
 void DecodeQ4_K(BlockBytes block, const BlockCodes& out) {
   DecodeScalesAndMinima(block, out);
-  for (int i = 0; i < 256; ++i) out.codes[i] = Code(GroupNibble(block + 16, i));
+  for (int part = 0; part < 4; ++part) {  // as GroupNibble has them
+    for (int half = 0; half < 32; half += 16) {
+      std::int8_t* codes = out.codes + 64 * part + half;
+      SplitNibbles(block + 16 + 32 * part + half, codes, codes + 32);
+    }
+  }
 }
 
 // 16 bytes of scales and minima, 32 bytes of fifth bits (bit g of byte j is value 32g + j), 128
@@ -123,10 +145,18 @@ void DecodeQ6_K(BlockBytes block, const BlockCodes& out) {
     std::memcpy(&s, block + 192 + g, 1);
     out.scales[g] = scale * static_cast<float>(s);
   }
-  for (int i = 0; i < 256; ++i) {
-    const int byte = block[i / 128 * 64 + i % 64];
-    const int low = i % 128 < 64 ? byte & 15 : byte >> 4;
-    out.codes[i] = Code((low | (TwoBits(block + 128, i) << 4)) - 32);
+  for (int part = 0; part < 8; ++part) {
+    const int half = part / 4, quarter = part % 4;
+    std::array<std::uint8_t, 32> fours, twos;  // copies, so that the bytes go together
+    std::array<std::int8_t, 32> codes;
+    std::memcpy(fours.data(), block + 64 * half + 32 * (quarter % 2), fours.size());
+    std::memcpy(twos.data(), block + 128 + 32 * half, twos.size());
+    const int low_shift = quarter < 2 ? 0 : 4;
+    for (size_t i = 0; i < 32; ++i) {
+      const int low = (fours[i] >> low_shift) & 15, high = (twos[i] >> (2 * quarter)) & 3;
+      codes[i] = Code((low | (high << 4)) - 32);
+    }
+    std::memcpy(out.codes + 32 * part, codes.data(), codes.size());
   }
 }
 

@@ -110,24 +110,27 @@ void Dequantize(DType type, std::span<const std::byte> bytes, std::span<float> o
   const DTypeTraits& traits = TraitsOf(type);
   const size_t block = static_cast<size_t>(traits.block);
   const size_t group = static_cast<size_t>(form.group);
+  const size_t groups = block / group;
   std::array<std::int8_t, kMaxBlock> codes;
   std::array<float, kMaxGroups> scales, minima;
   const auto* source = reinterpret_cast<const std::uint8_t*>(bytes.data());
   for (size_t begin = 0; begin < out.size(); begin += block) {
     decode(source, {codes.data(), scales.data(), minima.data()});
     source += traits.bytes;
-    constexpr size_t kTogether = 16;  // a constant number, so that they go together
-    for (size_t first = 0; first < block; first += kTogether) {
-      const float scale = scales[first / group];
-      const float least = form.has_min ? minima[first / group] : 0.0f;
-      float products[kTogether];
-      for (size_t i = 0; i < kTogether; ++i) {
-        products[i] = scale * static_cast<float>(codes[first + i]);
+    for (size_t g = 0; g < groups; ++g) {
+      constexpr size_t kTogether = 16;  // a constant number, so that they go together
+      const float scale = scales[g];
+      const float least = form.has_min ? minima[g] : 0.0f;
+      for (size_t first = g * group; first < (g + 1) * group; first += kTogether) {
+        float products[kTogether];
+        for (size_t i = 0; i < kTogether; ++i) {
+          products[i] = scale * static_cast<float>(codes[first + i]);
+        }
+        if (form.has_min) {
+          for (size_t i = 0; i < kTogether; ++i) products[i] -= least;
+        }
+        std::memcpy(out.data() + begin + first, products, sizeof(products));
       }
-      if (form.has_min) {
-        for (size_t i = 0; i < kTogether; ++i) products[i] -= least;
-      }
-      std::memcpy(out.data() + begin + first, products, sizeof(products));
     }
   }
 }
