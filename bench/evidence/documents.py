@@ -8,7 +8,6 @@ relevance of an encoder fused with a reranker where both are given, else of BM25
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 

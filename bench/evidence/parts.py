@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.evidence import documents, quality
+from bench.evidence import documents, quality, values
 from bench.evidence.planning import planning
 from bench.evidence.readers import PREDICTED, SECONDS
 from bench.evidence.runner import ROOT, Runner
@@ -84,9 +84,9 @@ def quality_parts(a: argparse.Namespace, size: Size, plan: bool = False) -> dict
         "planted": lambda: quality.long_document(
             shipped, 300 if tiny else 2000, [2, 4] if tiny else [8, 64, 256], twice
         ),
-        "extraction": lambda: quality.values(shipped, twice, 2 if tiny else 0),
-        "extractors": lambda: quality.extractors(shipped),
-        "judge": lambda: quality.judgement(shipped),
+        "extraction": lambda: values.values(shipped, twice, 2 if tiny else 0),
+        "extractors": lambda: values.extractors(shipped),
+        "judge": lambda: values.judgement(shipped),
         "drafts": lambda: quality.drafts(shipped, 1 if tiny else 3),
         "rag": lambda: documents.ways(shipped, counts_of(size.name).questions, published=size.name == "small"),
         "rag_parameters": lambda: documents.parameters(shipped),

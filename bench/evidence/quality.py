@@ -1,4 +1,4 @@
-"""Quality beside speed, with real weights: answers, long documents, attribute values, speculative decoding.
+"""Quality beside speed, with real weights: answers, long documents, speculative decoding.
 
 Each part gives a table: a head and rows of cells, and the figures that the papers' rows take from it. Times are
 receipts' totals, without loading.
@@ -17,8 +17,7 @@ from bench.evidence.figures import Figure, compare, figure, ratio, significant
 from bench.evidence.runner import ROOT, Failed
 from bench.evidence.sets import DRAFT_LAYERS, shown
 from bench.evidence.verdicts import CANNOT, CONTRADICTED, REPRODUCED, Table, better, judged, worst
-from eval import form, judge, planted, strategies
-from eval.data import read_checked
+from eval import planted, strategies
 
 
 def after(a: argparse.Namespace) -> str:
@@ -159,180 +158,6 @@ def long_document(a: argparse.Namespace, tokens: int, counts: list[int], repeat:
         " question in five has no answer. flat computes the"
         f" document for every question, so it ran {flat['ran']}."
     )
-    out.data = rows
-    return out
-
-
-def by_mode(
-    a: argparse.Namespace, file: Path, schema: Path, modes: list[str], repeat: int, limit: int = 0
-) -> list[dict]:
-    """Rows of `python3 -m eval extract`."""
-    rows = read_checked(file)[1][: limit or None]
-    settings = argparse.Namespace(**dict(vars(a), repeat=repeat, schema=schema, set_name=file.stem))
-    return [dict(r, questions=len(rows)) for r in form.summary(settings, form.extract_ways(settings, rows, modes))]
-
-
-def extract_command(
-    a: argparse.Namespace, file: Path, schema: Path, modes: list[str], repeat: int, limit: int = 0
-) -> str:
-    return (
-        f"python3 -m eval extract {shown(file)} -m {a.model} --schema {shown(schema)}"
-        + (f" --adapter {a.adapter}" if a.adapter else "")
-        + f" --ways {','.join(modes)} --repeat {repeat}"
-        + (f" --limit {limit}" if limit else "")
-        + after(a)
-    )
-
-
-MODES = ["skeleton", "isolated", "sequential"]
-
-
-def values(a: argparse.Namespace, repeat: int, limit: int) -> Table:
-    """Two sets: generated pages, and documents by hand with typed slots; the first `limit` of each, or all of them."""
-    samples = ROOT / "eval" / "samples"
-    sets = {
-        "generated pages": (a.sets / "pages.jsonl", a.sets / "pages-schema.json"),
-        "everyday": (samples / "everyday.jsonl", samples / "everyday-schema.json"),
-    }
-    out = Table(
-        "extraction",
-        "Attribute values: quality beside speed",
-        ["set", "values", "strict F1", "slots right", "documents/s"],
-        commands=[extract_command(a, *files, MODES, repeat, limit) for files in sets.values()],
-    )
-    if a.plan:
-        return out
-    found: dict[str, dict[str, dict]] = {}
-    for name, files in sets.items():
-        found[name] = {r["way"]: r for r in by_mode(a, *files, MODES, repeat, limit)}
-        for mode, r in found[name].items():
-            rate = out.figures[f"{name}: {mode}"] = figure(r["rates"])
-            out.rows.append([name, mode, strict(r), percent(r["scores"]["accuracy"]), rate.text()])
-    for mode in MODES:
-        out.facts[mode] = ", ".join(f"{name} strict F1 {strict(of[mode])}" for name, of in found.items())
-    for verdict, mode in (("quality", "skeleton"), ("independent", "isolated")):
-        out.facts[f"{verdict} verdict"] = worst(
-            [better(share(of[mode]), share(of["sequential"]), "f1", strictly=False) for of in found.values()]
-        )
-    out.facts["speed-up"] = "; ".join(
-        f"{name} {compare(*(out.figures[f'{name}: {mode}'] for mode in ('skeleton', 'sequential')))}" for name in sets
-    )
-    out.note = "; ".join(f"{name}: {next(iter(of.values()))['questions']} documents" for name, of in found.items())
-    out.note += ". Everyday documents are by hand, with typed slots (eval/samples/README.md)."
-    out.data = found
-    return out
-
-
-def strict(r: dict) -> str:
-    low, high = r["intervals"]["strict F1"]
-    return f"{r['scores']['strict F1']:.3f} ({low:.2f} to {high:.2f})"
-
-
-def share(r: dict) -> dict:
-    return {"f1": r["scores"]["strict F1"], "f1_interval": r["intervals"]["strict F1"], "questions": r["questions"]}
-
-
-def extractors(a: argparse.Namespace) -> Table:
-    """Models with and without their adapters, at several sizes: the skeleton beside sequential values. `a.extractors`:
-    MODEL or MODEL=ADAPTER."""
-    samples = ROOT / "eval" / "samples"
-    files = (samples / "everyday.jsonl", samples / "everyday-schema.json")
-    modes = ["skeleton", "sequential"]
-    models = [(m, t) for given in a.extractors for m, _, adapter in [given.partition("=")] for t in ("", adapter)]
-    models = list(dict.fromkeys(models))
-    of = lambda model, adapter: argparse.Namespace(**dict(vars(a), model=model, adapter=adapter))
-    out = Table(
-        "extractors",
-        "Attribute values: base and tuned, by size of the model",
-        ["model", "adapter", "values", "strict F1", "slots right", "documents/s"],
-        commands=[extract_command(of(*pair), *files, modes, 1) for pair in models]
-        or [extract_command(of("MODEL.gguf", ""), *files, modes, 1)],
-    )
-    if a.plan:
-        return out
-    if not models:
-        out.left_out = "no models: --extractor MODEL=ADAPTER"
-        return out
-    verdicts, told = [], []
-    for model, adapter in models:
-        rows = {r["way"]: r for r in by_mode(of(model, adapter), *files, modes, 1)}
-        name, tuned = Path(model).stem, Path(adapter).name or "none"
-        for mode, r in rows.items():
-            cells = [strict(r), percent(r["scores"]["accuracy"]), figure(r["rates"]).text()]
-            out.rows.append([name, tuned, mode, *cells])
-        verdicts.append(better(share(rows["skeleton"]), share(rows["sequential"]), "f1", strictly=False))
-        told.append(
-            f"{name}, adapter {tuned}: skeleton {strict(rows['skeleton'])}, sequential {strict(rows['sequential'])}"
-        )
-    out.facts["skeleton"], out.facts["verdict"] = "; ".join(told), worst(verdicts)
-    out.note = "The everyday documents. A model without an adapter was not trained on gaps."
-    return out
-
-
-AGREES = 0.6  # Cohen's kappa with labels by hand: below it a judge says nothing
-
-
-def judgement(a: argparse.Namespace) -> Table:
-    """Values by a model as judge, after the judge itself: its agreement with labels by hand."""
-    everyday = [ROOT / "eval" / "samples" / f"everyday{end}" for end in (".jsonl", "-schema.json")]
-    model = a.judge or "MODEL.gguf"
-    modes = ["skeleton", "sequential"]
-    outputs = {mode: a.sets / f"everyday-{mode}.jsonl" for mode in modes}
-    runs = " ".join(f"--run {mode}={shown(path)}" for mode, path in outputs.items())
-    out = Table(
-        "judge",
-        "Attribute values by a model as judge",
-        ["run", "by", "precision", "recall", "F1", *judge.ALL],
-        commands=[
-            f"python3 -m eval.judge {shown(everyday[0])} --schema {shown(everyday[1])} {runs} -m {model}" + after(a),
-            f"python3 -m eval.judge --check -m {model}" + after(a),
-        ]
-        + [
-            f"banyan extract {shown(everyday[0])} -m {a.model} --schema {shown(everyday[1])} --values {mode} --adapter"
-            f" none -o {shown(path)} --overwrite"
-            for mode, path in outputs.items()
-        ],
-    )
-    if a.plan:
-        return out
-    if not a.judge:
-        out.left_out = "no judge: --judge MODEL"
-        return out
-    settings = argparse.Namespace(**dict(vars(a), model=a.judge, adapter=""))
-    agreed = judge.check(settings)["test"]
-    low, high = agreed["interval"]
-    of_judge = (
-        f"{Path(a.judge).stem} agrees with {100 * agreed['agreement']:.0f} % ({100 * low:.0f} to {100 * high:.0f}) of"
-        f" {agreed['labels']} labels by hand, kappa {agreed['kappa']:.2f}; always the most frequent"
-        f" {100 * agreed['most_frequent']:.0f} %"
-    )
-    gold = read_checked(everyday[0])[1]
-    made = {}
-    for mode, path in outputs.items():
-        words = [a.banyan, "extract", str(everyday[0]), "-m", a.model, "--schema", str(everyday[1]), "--values", mode]
-        run([*words, "--adapter", "none", "-o", str(path), "--overwrite", "--quiet", *a.options])
-        made[mode] = judge.lines_of(path)
-    rows = judge.judge_runs(settings, gold, json.loads(everyday[1].read_text(encoding="utf-8")), made)
-    for row in rows:
-        for way in ("judge", "exact"):
-            s = row[way]
-            low, high = s["interval"]
-            cells = [f"{s['precision']:.3f}", f"{s['recall']:.3f}", f"{s['f1']:.3f} ({low:.2f} to {high:.2f})"]
-            out.rows.append([row["run"], way, *cells, *(str(s["counts"][v]) for v in judge.ALL)])
-    by_run = {
-        row["run"]: {**row["judge"], "f1_interval": row["judge"]["interval"], "questions": len(gold)} for row in rows
-    }
-    told = ", ".join(
-        f"{mode} F1 {s['f1']:.3f} ({s['f1_interval'][0]:.2f} to {s['f1_interval'][1]:.2f})"
-        for mode, s in by_run.items()
-    )
-    out.facts["judged"] = f"{told}; {of_judge}"
-    out.facts["verdict"] = (
-        better(by_run["skeleton"], by_run["sequential"], "f1", strictly=False)
-        if agreed["kappa"] >= AGREES
-        else f"{CANNOT}: the judge agrees too little with labels by hand, kappa {agreed['kappa']:.2f} of {AGREES}"
-    )
-    out.note = f"{of_judge}. The everyday documents, values of the shipped model. Exact: equal texts alone are matches."
     out.data = rows
     return out
 
