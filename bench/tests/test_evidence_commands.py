@@ -18,6 +18,7 @@ import unittest
 from contextlib import redirect_stderr
 from unittest import mock
 
+from bench.evidence import values
 from bench.evidence.page import as_json, claim_rows
 from bench.evidence.papers import CLAIMS, command_of
 from bench.evidence.parts import planned_commands, planned_tables
@@ -28,6 +29,7 @@ from bench.evidence.sets import counts_of, write_sets
 from bench.evidence.sizes import SIZES
 from bench.evidence.sweeps import make_sweeps
 from bench.evidence.verdicts import Results, Table
+from eval.judge import ALL
 
 BANYAN = os.environ.get("BANYAN", "")
 
@@ -165,6 +167,41 @@ class Plan(unittest.TestCase):
         for name, (instruction, document, _, question, new) in JOBS.items():
             told = subprocess.run([BANYAN, "bench", name, "--help"], capture_output=True, text=True, check=False).stdout
             self.assertIn(f"({instruction} / {document} / {question} tokens, {new} new)", " ".join(told.split()))
+
+
+class Judged(unittest.TestCase):
+    def table(self, kappa: float, skeleton: float) -> Table:
+        """Of a judge with this agreement, where sequential values have an F1 of 0.5."""
+        agreed = dict(labels=100, agreement=0.8, interval=[0.7, 0.9], kappa=kappa, most_frequent=0.4)
+        of = lambda name, f1: dict(
+            run=name,
+            documents=28,
+            asked=3,
+            **{
+                way: dict(precision=f1, recall=f1, f1=f1, interval=[f1 - 0.1, f1 + 0.1], counts=dict.fromkeys(ALL, 1))
+                for way in ("judge", "exact")
+            },
+        )
+        with (
+            mock.patch.object(values.judge, "check", lambda a: {"test": agreed}),
+            mock.patch.object(values.judge, "judge_runs", lambda *w: [of("skeleton", skeleton), of("sequential", 0.5)]),
+            mock.patch.object(values.judge, "lines_of", lambda path: []),
+            mock.patch.object(values, "run", lambda words: ""),
+        ):
+            return values.judgement(settings(plan=False, model="M.gguf"))
+
+    def test_a_judge_that_disagrees_with_people_judges_nothing(self):
+        table = self.table(0.52, 0.9)
+        self.assertTrue(table.facts["verdict"].startswith("cannot be run here: the judge agrees too little"))
+        self.assertIn("JUDGE agrees with 80 % (70 to 90) of 100 labels by hand, kappa 0.52", table.facts["judged"])
+        self.assertEqual(self.table(0.7, 0.5).facts["verdict"], "reproduced")
+        self.assertTrue(self.table(0.7, 0.2).facts["verdict"].startswith("contradicted"))
+        self.assertEqual([row[:2] for row in table.rows][:2], [["skeleton", "judge"], ["skeleton", "exact"]])
+
+    def test_without_a_judge_it_is_left_out(self):
+        self.assertEqual(
+            values.judgement(settings(plan=False, model="M", judge="")).left_out, "no judge: --judge MODEL"
+        )
 
 
 @unittest.skipUnless(BANYAN, "BANYAN does not name the program")
