@@ -37,7 +37,8 @@ TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows, std::
           {slots, config.hidden_size},
           {slots, 2 * std::int64_t{experts.inner_size}},
           {slots, experts.inner_size},
-          {slots, config.hidden_size}};
+          {slots, config.hidden_size},
+          {experts.beside_block ? rows : 0, config.hidden_size}};
 }
 
 ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights, Kernels& kernels,
@@ -87,6 +88,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   if (config.experts.count > 0) {
     scores_ = blocks[3][0];
     expert_scratch_ = {blocks[3][1], blocks[3][2], blocks[3][3], blocks[3][4]};
+    mixed_ = blocks[3][5];
   }
   if (config.layer_input_size > 0) {
     const std::int64_t inputs = std::int64_t{config.layers} * config.layer_input_size;
@@ -293,8 +295,8 @@ void ForwardPass::AddBoth(int layer, const LowRankRows& adapted, const Tensor& i
     AddMore(w.down_more, adapted, inner, delta);
     kernels_.RmsNorm(delta, *w.block_fed_norm, eps, delta);
   }
-  // What the block read is not needed any more, nor is what lies within it.
-  Tensor mixed = normed_.Prefix(x.rows), scores = scores_.Prefix(x.rows);
+  // What lies within the block is not needed any more; what it adds is.
+  Tensor mixed = mixed_.Prefix(x.rows), scores = scores_.Prefix(x.rows);
   kernels_.RmsNorm(x, *w.router_norm, eps, mixed);
   kernels_.MatMul(mixed, *w.router, nullptr, scores);
   kernels_.RmsNorm(x, *w.experts_norm, eps, mixed);

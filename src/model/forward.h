@@ -103,6 +103,7 @@ class ForwardPass {
   Tensor inner_;                      // [rows, ffn]
   Tensor scores_;                     // [rows, experts] the router's
   ExpertScratch expert_scratch_;
+  Tensor mixed_;   // [rows, hidden] what experts beside a block read, and their mixture
   Tensor chosen_;  // [logit rows, hidden] the residual stream of rows with logits, last layer
   Tensor chosen_attended_;  // [logit rows, heads * head_dim]
   Tensor layer_inputs_;     // [rows, layers * layer input]
