@@ -58,6 +58,49 @@ void ReadMixture(const JsonFields& fields, ModelConfig& config) {
   experts.layers.assign(static_cast<size_t>(config.layers), true);
 }
 
+// The number that most of the model's layers have, as they have a window.
+int UsualOf(const ModelConfig& config, const std::vector<int>& of_layers) {
+  for (int layer = 0; layer < config.layers; ++layer) {
+    if (Slides(config, layer)) return of_layers[static_cast<size_t>(layer)];
+  }
+  return of_layers.front();
+}
+
+void ReadHeads(const ArchitectureKeys& keys, ModelConfig& config) {
+  const std::vector<int> kv_heads =
+      keys.FindIntOfLayers("attention.head_count_kv", config.layers)
+          .value_or(std::vector<int>(static_cast<size_t>(config.layers), config.heads));
+  const int full = config.head_dim;
+  config.kv_heads = UsualOf(config, kv_heads);
+  config.head_dim = keys.FindInt("attention.key_length_swa").value_or(full);
+  const int values = keys.FindInt("attention.value_length_swa").value_or(config.head_dim);
+  if (values != config.head_dim) {
+    Throw(ErrorKind::kUnsupported, "{}: keys of {} and values of {}: expected equal lengths",
+          keys.gguf().path(), config.head_dim, values);
+  }
+  for (int layer = 0; layer < config.layers; ++layer) {
+    LayerAttention& attention = config.attention[static_cast<size_t>(layer)];
+    const int own = kv_heads[static_cast<size_t>(layer)];
+    if (own != config.kv_heads) attention.kv_heads = own;
+    if (attention.window > 0) continue;
+    if (full != config.head_dim) attention.head_dim = full;
+    const std::string block = fmt::format("blk.{}.", layer);
+    attention.keys_are_values = keys.gguf().tensors().Has(block + "attn_k.weight") &&
+                                !keys.gguf().tensors().Has(block + "attn_v.weight");
+  }
+}
+
+void ReadMixture(const ArchitectureKeys& keys, ModelConfig& config) {
+  ExpertsConfig& experts = config.experts;
+  experts.count = keys.FindInt("expert_count").value_or(0);
+  if (experts.count == 0) return;
+  experts.rule.chosen = keys.GetInt("expert_used_count");
+  experts.rule.gate.function = config.gate;
+  experts.inner_size = keys.GetInt("expert_feed_forward_length");
+  experts.beside_block = true;
+  experts.layers.assign(static_cast<size_t>(config.layers), true);
+}
+
 }  // namespace
 
 int FullHeadDim(const JsonFields& fields, const Family& family, const ModelConfig& config) {
@@ -112,6 +155,26 @@ void ReadGemma4(const JsonFields& fields, const Family& family, ModelConfig& con
   }
   config.attention_scale = 1.0f;
   ReadMixture(fields, config);
+}
+
+void ReadGemma4(const ArchitectureKeys& keys, ModelConfig& config) {
+  const std::string& path = keys.gguf().path();
+  ReadHeads(keys, config);
+  ShareLastKeys(keys.FindInt("attention.shared_kv_layers").value_or(0), path, config);
+  const auto ffn_sizes = keys.FindIntOfLayers("feed_forward_length", config.layers);
+  if (!ffn_sizes) {
+    Throw(ErrorKind::kFormat, "{}: key 'gemma4.feed_forward_length' is missing", path);
+  }
+  config.ffn_size = ffn_sizes->front();
+  const bool alike = std::ranges::all_of(*ffn_sizes, [&](int s) { return s == config.ffn_size; });
+  if (!alike) config.ffn_sizes = *ffn_sizes;
+  config.layer_input_size = keys.FindInt("embedding_length_per_layer_input").value_or(0);
+  if (config.layer_input_size > 0) {
+    config.layer_input_vocab = static_cast<int>(std::min<std::int64_t>(
+        keys.gguf().tensors().GetAnyShape("per_layer_token_embd.weight").rows(), kMaxWidth));
+  }
+  config.attention_scale = 1.0f;
+  ReadMixture(keys, config);
 }
 
 }  // namespace banyan

@@ -2,6 +2,7 @@
 // that read the keys of earlier ones, inputs of layers, experts beside a block.
 #pragma once
 
+#include "model/architecture_keys.h"
 #include "model/config.h"
 #include "model/families.h"
 #include "model/json_fields.h"
@@ -14,6 +15,9 @@ int FullHeadDim(const JsonFields& fields, const Family& family, const ModelConfi
 // Fills what Family::gemma4 stands for. REQUIRES: everything else is read. Throws as
 // ConfigFromHuggingFace.
 void ReadGemma4(const JsonFields& fields, const Family& family, ModelConfig& config);
+// The same for GGUF, and the sizes that differ between layers: heads of keys, feed-forward blocks.
+// REQUIRES: head_dim is that of layers without a window. Throws as ConfigFromGguf.
+void ReadGemma4(const ArchitectureKeys& keys, ModelConfig& config);
 
 // The last `reading` layers read the keys of the last layer of their kind, with a window or
 // without, among those before them. Throws kFormat, naming `where`, when there is none.

@@ -4,79 +4,15 @@
 #include <limits>
 
 #include "base/error.h"
+#include "model/architecture_keys.h"
 #include "model/config.h"
+#include "model/config_gemma4.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
 #include "tensor/quantization.h"
 
 namespace banyan {
 namespace {
-
-// Reads keys that start with the architecture's name.
-class ArchitectureKeys {
- public:
-  ArchitectureKeys(const GgufFile& gguf, std::string architecture)
-      : gguf_(gguf), prefix_(std::move(architecture) + ".") {}
-
-  const GgufFile& gguf() const { return gguf_; }
-
-  std::optional<int> FindInt(const char* key) const {
-    const std::string name = prefix_ + key;
-    if (gguf_.metadata().IsArray(name)) return IntOfEveryLayer(name);
-    const std::optional<std::uint64_t> value = gguf_.metadata().FindUint(name);
-    if (!value) return std::nullopt;
-    return Narrow(static_cast<std::int64_t>(std::min<std::uint64_t>(*value, kTooLarge)), name);
-  }
-
-  int GetInt(const char* key) const {
-    const std::optional<int> value = FindInt(key);
-    if (!value) {
-      Throw(ErrorKind::kFormat, "{}: key '{}{}' is missing", gguf_.path(), prefix_, key);
-    }
-    return *value;
-  }
-
-  // nullopt when the key is absent or is not an array.
-  std::optional<std::vector<std::int64_t>> FindList(const char* key) const {
-    if (!gguf_.metadata().IsArray(prefix_ + key)) return std::nullopt;
-    return gguf_.metadata().GetIntArray(prefix_ + key);
-  }
-
-  std::optional<bool> FindBool(const char* key) const {
-    return gguf_.metadata().FindBool(prefix_ + key);
-  }
-  std::optional<double> FindFloat(const char* key) const {
-    return gguf_.metadata().FindFloat(prefix_ + key);
-  }
-  double GetFloat(const char* key) const { return gguf_.metadata().GetFloat(prefix_ + key); }
-  std::optional<std::string> FindString(const char* key) const {
-    return gguf_.metadata().FindString(prefix_ + key);
-  }
-
- private:
-  static constexpr std::uint64_t kTooLarge = std::uint64_t{1} << 40;
-
-  int Narrow(std::int64_t value, const std::string& name) const {
-    if (value < 0 || value > std::numeric_limits<int>::max()) {
-      Throw(ErrorKind::kFormat, "{}: key '{}': expected a 31-bit number, found {}", gguf_.path(),
-            name, value);
-    }
-    return static_cast<int>(value);
-  }
-
-  // Some files give one number per layer; we have models whose layers are all alike.
-  int IntOfEveryLayer(const std::string& name) const {
-    const std::vector<std::int64_t> values = gguf_.metadata().GetIntArray(name);
-    if (values.empty() || std::ranges::any_of(values, [&](auto v) { return v != values[0]; })) {
-      Throw(ErrorKind::kUnsupported, "{}: key '{}' differs between layers, which is not supported",
-            gguf_.path(), name);
-    }
-    return Narrow(values[0], name);
-  }
-
-  const GgufFile& gguf_;
-  std::string prefix_;
-};
 
 // A small tensor as numbers; empty when the file has none of that name.
 std::vector<double> NumbersOf(const GgufFile& gguf, const char* tensor_name, int count) {
@@ -149,7 +85,7 @@ std::optional<RopeConfig> ReadWindowRope(const ArchitectureKeys& keys, const Fam
                                          const RopeConfig& full) {
   if (family.windows_scale_rope) return std::nullopt;
   RopeConfig rope;
-  rope.rotary_dim = full.rotary_dim;
+  rope.rotary_dim = keys.FindInt("rope.dimension_count_swa").value_or(full.rotary_dim);
   const double theta = family.default_window_theta > 0.0 ? family.default_window_theta : full.theta;
   rope.theta = keys.FindFloat("rope.freq_base_swa").value_or(theta);
   return rope;
@@ -329,10 +265,12 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   config.hidden_size = keys.GetInt("embedding_length");
   config.layers = keys.GetInt("block_count");
   config.heads = keys.GetInt("attention.head_count");
-  config.kv_heads = keys.FindInt("attention.head_count_kv").value_or(config.heads);
-  const std::optional<int> of_experts = keys.FindInt("expert_feed_forward_length");
-  config.ffn_size = of_experts ? keys.FindInt("feed_forward_length").value_or(*of_experts)
-                               : keys.GetInt("feed_forward_length");
+  if (!family->gemma4) {
+    config.kv_heads = keys.FindInt("attention.head_count_kv").value_or(config.heads);
+    const std::optional<int> of_experts = keys.FindInt("expert_feed_forward_length");
+    config.ffn_size = of_experts ? keys.FindInt("feed_forward_length").value_or(*of_experts)
+                                 : keys.GetInt("feed_forward_length");
+  }
   config.context_length = keys.GetInt("context_length");
   if (config.heads < 1 || config.layers < 1 || config.layers > 4096) {
     Throw(ErrorKind::kFormat,
@@ -355,8 +293,9 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   config.interleaved_qk_rows = family->gguf_interleaves_qk;
   ReadLayers(keys, *family, config);
   config.attention_sinks = family->attention_sinks;
-  ReadExperts(gguf, *family, config);
+  if (!family->gemma4) ReadExperts(gguf, *family, config);
   ReadScales(keys, *family, config);
+  if (family->gemma4) ReadGemma4(keys, config);
   config.bos = FindToken(gguf, "tokenizer.ggml.bos_token_id", config.vocab_size);
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     const std::optional<TokenId> id = FindToken(gguf, key, config.vocab_size);

@@ -109,6 +109,7 @@ constexpr std::array<Family, 16> kFamilies = {{
      .default_bos = 2,
      .default_eos = 1},
     {.name = "gemma4_text",
+     .gguf_architecture = "gemma4",
      .description = "Gemma 4",
      .part_of = "gemma4",
      .norm_placement = NormPlacement::kAround,

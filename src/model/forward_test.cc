@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
+#include "model/loaded_model_fixture.h"
 #include "model/weight_scales.h"
 #include "plan/build.h"
 #include "support/error_message.h"
@@ -29,94 +30,11 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing_support::ErrorMessage;
+using testing_support::LargestDifference;
+using testing_support::LoadedModel;
+using testing_support::SomeTokens;
 using testing_support::TempDirectory;
 using testing_support::TinyShape;
-
-// A model, in f32 if not said otherwise, and nothing but its forward pass: one prompt at a time, in
-// one batch.
-class LoadedModel {
- public:
-  LoadedModel(const fs::path& path, const std::string& device, int threads = 1,
-              Precision precision = Precision::kF32)
-      : kernels_(MakeKernels(device, {precision, KvType::kF32, threads})) {
-    if (fs::is_directory(path)) {
-      config_ =
-          ConfigFromHuggingFace(ReadTextFile(path / "config.json", 1u << 20), "", path.string());
-      TensorStore store = OpenSafetensors({path / "model.safetensors"});
-      FindScales(config_.scales, store);
-      weights_ = LoadWeights(config_, store, TensorNaming::kHuggingFace, *kernels_, {});
-    } else {
-      const GgufFile gguf(path);
-      config_ = ConfigFromGguf(gguf);
-      weights_ = LoadWeights(config_, gguf.tensors(), TensorNaming::kGguf, *kernels_, {});
-    }
-  }
-
-  const ModelConfig& config() const { return config_; }
-
-  std::vector<float> LastLogits(const std::vector<TokenId>& ids) {
-    return LogitsOf(ids, {static_cast<int>(ids.size()) - 1}, static_cast<int>(ids.size()));
-  }
-
-  // Logits of these rows of the last step; the prompt is computed in steps of `step_rows` rows, the
-  // earlier of which are asked for no logits.
-  std::vector<float> LogitsOf(const std::vector<TokenId>& ids,
-                              const std::vector<std::int32_t>& logit_rows, int step_rows) {
-    const auto length = static_cast<int>(ids.size());
-    std::vector<std::int32_t> pages(static_cast<size_t>((length + kPageTokens - 1) / kPageTokens));
-    std::iota(pages.begin(), pages.end(), 0);
-    const auto kv = kernels_->NewKvMemory(KvShapeOf(config_), static_cast<int>(pages.size()));
-    const auto wanted = static_cast<int>(logit_rows.size());
-    ForwardPass forward(config_, weights_, *kernels_, step_rows, wanted);
-    std::vector<float> values;
-    for (int begin = 0; begin < length; begin += step_rows) {
-      const int end = std::min(length, begin + step_rows);
-      Batch batch;
-      batch.tokens.assign(ids.begin() + begin, ids.begin() + end);
-      batch.positions.resize(batch.tokens.size());
-      std::iota(batch.positions.begin(), batch.positions.end(), begin);
-      batch.slots = batch.positions;
-      if (end == length) batch.logit_rows = logit_rows;
-      PlanNode node;
-      node.row_end = end - begin;
-      node.length = end;
-      node.pages =
-          std::span(pages).first(static_cast<size_t>((end + kPageTokens - 1) / kPageTokens));
-      const AttentionPlan plan = BuildPlan(std::span(&node, 1), batch.positions, {});
-      const Tensor logits = forward.Run(batch, plan, *kv);
-      for (std::int64_t r = 0; r < logits.rows; ++r) {
-        std::vector<float> row(static_cast<size_t>(config_.vocab_size));
-        kernels_->Download(logits, r, row);
-        values.insert(values.end(), row.begin(), row.end());
-      }
-    }
-    return values;
-  }
-
- private:
-  std::unique_ptr<Kernels> kernels_;
-  ModelConfig config_;
-  ModelWeights weights_;
-};
-
-double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double largest = 0.0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    const double difference = std::fabs(static_cast<double>(a[i]) - b[i]);
-    if (!(difference <= largest)) largest = difference;  // NaN stays
-  }
-  return largest;
-}
-
-std::vector<TokenId> SomeTokens(int count, int vocab) {
-  std::mt19937 random(5);
-  std::vector<TokenId> tokens;
-  for (int i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<TokenId>(random() % static_cast<unsigned>(vocab)));
-  }
-  return tokens;
-}
 
 // `spread` is the part of the logits' spread that the oracle's README allows on top of 1e-3.
 void ExpectOracle(const fs::path& model, const fs::path& golden, double spread) {

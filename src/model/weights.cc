@@ -177,6 +177,7 @@ class DecoderLoader {
   }
 
   float LayerScale() {
+    if (gguf_ && !store_.Has(prefix_ + names_.layer_scale)) return 1.0f;
     float scale = 0.0f;
     const HostTensor& tensor = store_.Get(prefix_ + names_.layer_scale, {1});
     Dequantize(tensor.dtype, tensor.bytes, std::span(&scale, 1));

@@ -1,5 +1,5 @@
 // A tokenizer from GGUF metadata (tokenizer.ggml.*): the vocabulary as the file lists it, one of
-// four models built from it with the stages around it, then special and added tokens.
+// five models built from it with the stages around it, then special and added tokens.
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -98,28 +98,12 @@ TokenSet IdsOfTypes(const GgufTokens& tokens, std::initializer_list<GgufTokenTyp
   return set;
 }
 
-void BuildByteLevelBpe(const GgufMetadata& file, const GgufTokens& tokens, TokenizerParts& parts) {
-  parts.pre_name = file.FindString(GgufKey("pre")).value_or("default");
-  const GgufPreTokenizer* pre = FindGgufPreTokenizer(parts.pre_name);
-  if (pre == nullptr) {
-    Throw(ErrorKind::kUnsupported, "{}: {}: unknown pre-tokenizer '{}'", file.path(),
-          GgufKey("pre"), parts.pre_name.substr(0, 64));
-  }
-  if (pre->nfc) parts.normalizer.Add(NormalFormStep(NormalForm::kNfc), Normalizer::Effect::kNfc);
-  for (const char* pattern : pre->patterns) {
-    parts.pretokenizer.Add(SplitRegexStep(std::make_shared<const Regex>(pattern, parts.pre_name),
-                                          SplitBehavior::kIsolated, false),
-                           KnownPattern(pattern));
-  }
-  const bool add_prefix = file.FindBool(GgufKey("add_space_prefix")).value_or(false);
-  parts.pretokenizer.Add(ByteLevelPreTokenizerStep(nullptr, add_prefix),
-                         add_prefix ? KnownStep::kUnknown : KnownStep::kByteLevel);
-
+// Throws kFormat where there are none, or one is no pair.
+MergeTable ReadMerges(const GgufMetadata& file, const Vocabulary& vocabulary) {
   const auto list = file.FindStringArray(GgufKey("merges"));
   if (!list) {
     Throw(ErrorKind::kFormat, "{}: {} is missing", file.path(), GgufKey("merges"));
   }
-  Vocabulary vocabulary = MakeVocabulary(tokens, file.path());
   MergeTable merges(list->size());
   std::string merged;
   std::uint32_t rank = 0;
@@ -140,6 +124,28 @@ void BuildByteLevelBpe(const GgufMetadata& file, const GgufTokens& tokens, Token
       merges.Set(*left, *right, {this_rank, *result});
     }
   }
+  return merges;
+}
+
+void BuildByteLevelBpe(const GgufMetadata& file, const GgufTokens& tokens, TokenizerParts& parts) {
+  parts.pre_name = file.FindString(GgufKey("pre")).value_or("default");
+  const GgufPreTokenizer* pre = FindGgufPreTokenizer(parts.pre_name);
+  if (pre == nullptr) {
+    Throw(ErrorKind::kUnsupported, "{}: {}: unknown pre-tokenizer '{}'", file.path(),
+          GgufKey("pre"), parts.pre_name.substr(0, 64));
+  }
+  if (pre->nfc) parts.normalizer.Add(NormalFormStep(NormalForm::kNfc), Normalizer::Effect::kNfc);
+  for (const char* pattern : pre->patterns) {
+    parts.pretokenizer.Add(SplitRegexStep(std::make_shared<const Regex>(pattern, parts.pre_name),
+                                          SplitBehavior::kIsolated, false),
+                           KnownPattern(pattern));
+  }
+  const bool add_prefix = file.FindBool(GgufKey("add_space_prefix")).value_or(false);
+  parts.pretokenizer.Add(ByteLevelPreTokenizerStep(nullptr, add_prefix),
+                         add_prefix ? KnownStep::kUnknown : KnownStep::kByteLevel);
+
+  Vocabulary vocabulary = MakeVocabulary(tokens, file.path());
+  MergeTable merges = ReadMerges(file, vocabulary);
   BpeOptions options;
   options.ignore_merges = pre->ignore_merges;
   parts.kind = "BPE";
@@ -159,22 +165,19 @@ void AddMetaspaceDecoder(bool strip_first_space, TokenizerParts& parts) {
   }
 }
 
-void BuildSentencePieceBpe(const GgufMetadata& file, const GgufTokens& tokens,
-                           TokenizerParts& parts) {
-  if (tokens.scores.empty()) {
-    Throw(ErrorKind::kFormat, "{}: {} is missing", file.path(), GgufKey("scores"));
-  }
-  const bool add_prefix = file.FindBool(GgufKey("add_space_prefix")).value_or(true);
+// Adds the steps of a model whose tokens spell spaces so.
+void AddMetaspaces(bool add_prefix, TokenizerParts& parts) {
   if (add_prefix) {
     parts.normalizer.Add(PrependStep(std::string(kMetaspace)), Normalizer::Effect::kPrepend);
   }
   parts.normalizer.Add(ReplaceStringStep(" ", std::string(kMetaspace)),
                        Normalizer::Effect::kReplaceSpaces);
   AddMetaspaceDecoder(add_prefix, parts);
-  Vocabulary vocabulary = MakeVocabulary(tokens, file.path());
-  const TokenSet excluded =
-      IdsOfTypes(tokens, {GgufTokenType::kControl, GgufTokenType::kUnknown, GgufTokenType::kByte});
-  MergeTable merges = MergesFromScores(vocabulary, tokens.scores, excluded);
+}
+
+// Makes the model: merges over the whole text, and bytes for what the vocabulary lacks.
+void SetMetaspaceBpe(const GgufMetadata& file, Vocabulary vocabulary, MergeTable merges,
+                     TokenizerParts& parts) {
   BpeOptions options;
   options.byte_fallback = true;
   options.fuse_unk = true;
@@ -187,6 +190,27 @@ void BuildSentencePieceBpe(const GgufMetadata& file, const GgufTokens& tokens,
     parts.pretokenizer.Add(CutAtMetaspaceStep(), KnownStep::kMetaspaceCuts);
   }
   parts.model = std::move(bpe);
+}
+
+void BuildSentencePieceBpe(const GgufMetadata& file, const GgufTokens& tokens,
+                           TokenizerParts& parts) {
+  if (tokens.scores.empty()) {
+    Throw(ErrorKind::kFormat, "{}: {} is missing", file.path(), GgufKey("scores"));
+  }
+  AddMetaspaces(file.FindBool(GgufKey("add_space_prefix")).value_or(true), parts);
+  Vocabulary vocabulary = MakeVocabulary(tokens, file.path());
+  const TokenSet excluded =
+      IdsOfTypes(tokens, {GgufTokenType::kControl, GgufTokenType::kUnknown, GgufTokenType::kByte});
+  MergeTable merges = MergesFromScores(vocabulary, tokens.scores, excluded);
+  SetMetaspaceBpe(file, std::move(vocabulary), std::move(merges), parts);
+}
+
+// Gemma 4: spelled as SentencePiece does, with merges as the file lists them.
+void BuildMetaspaceBpe(const GgufMetadata& file, const GgufTokens& tokens, TokenizerParts& parts) {
+  AddMetaspaces(file.FindBool(GgufKey("add_space_prefix")).value_or(false), parts);
+  Vocabulary vocabulary = MakeVocabulary(tokens, file.path());
+  MergeTable merges = ReadMerges(file, vocabulary);
+  SetMetaspaceBpe(file, std::move(vocabulary), std::move(merges), parts);
 }
 
 void BuildUnigram(const GgufMetadata& file, const GgufTokens& tokens, TokenizerParts& parts) {
@@ -264,13 +288,15 @@ void BuildGgufModel(const GgufMetadata& file, const std::string& model, GgufToke
     BuildByteLevelBpe(file, tokens, parts);
   } else if (model == "llama") {
     BuildSentencePieceBpe(file, tokens, parts);
+  } else if (model == "gemma4") {
+    BuildMetaspaceBpe(file, tokens, parts);
   } else if (model == "bert") {
     BuildWordPiece(file, tokens, parts);
   } else if (model == "t5") {
     BuildUnigram(file, tokens, parts);
   } else {
     Throw(ErrorKind::kUnsupported,
-          "{}: {}: tokenizer '{}' is not supported (gpt2, llama, bert, t5)", file.path(),
+          "{}: {}: tokenizer '{}' is not supported (gpt2, llama, gemma4, bert, t5)", file.path(),
           GgufKey("model"), model.substr(0, 64));
   }
 }
@@ -328,6 +354,7 @@ SpecialDefaults DefaultsOf(const std::string& model) {
   if (model == "bert") {
     return {.bos = 101, .unk = 100, .sep = 102, .add_bos = true, .add_sep = true};
   }
+  if (model == "gemma4") return {.add_bos = true};
   if (model == "t5") return {.eos = 1, .unk = 2, .add_eos = true};
   return {};
 }

@@ -87,6 +87,35 @@ TEST(TokenizerGguf, SpacesInsideTokensAreHonoured) {
   EXPECT_EQ(tokenizer->Encode("a b  a"), (Ids{262, 270, 262, 259}));
 }
 
+// Merges as they are listed, spaces as "▁", bytes for what the vocabulary lacks; no space is added.
+TEST(TokenizerGguf, Gemma4MergesAsListed) {
+  SmallVocabulary v{.model = "gemma4"};
+  const auto add = [&](const std::string& text, std::int32_t type) {
+    v.tokens.push_back(text);
+    v.types.push_back(type);
+  };
+  add("<pad>", 3);
+  add("<eos>", 3);
+  add("<bos>", 3);
+  for (int b = 0; b < 256; ++b) add(fmt::format("<0x{:02X}>", b), 6);
+  for (const char* text : {"a", "b", "c", "▁", "\n", "bc", "ab", "▁a", "\n\n", "▁▁"}) add(text, 1);
+  v.merges = {"b c", "a b", "▁ a", "\n \n", "▁ ▁"};
+  GgufWriter writer = Write(v);
+  writer.U32("tokenizer.ggml.bos_token_id", 2);
+  writer.U32("tokenizer.ggml.eos_token_id", 1);
+  const auto tokenizer = Open(writer);
+  EXPECT_EQ(tokenizer->Encode("abc"), (Ids{259, 264}));  // the first merge before the second
+  EXPECT_EQ(tokenizer->Encode("ab ab"), (Ids{265, 262, 265}));
+  EXPECT_EQ(tokenizer->Encode("c a"), (Ids{261, 266}));
+  EXPECT_EQ(tokenizer->Encode("a\n\n  b", {.add_special = true}), (Ids{2, 259, 267, 268, 260}));
+  EXPECT_EQ(tokenizer->Encode("é"), (Ids{3 + 0xC3, 3 + 0xA9}));
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("é  ab\n\n c")), "é  ab\n\n c");
+  EXPECT_EQ(tokenizer->special_tokens().end_ids, Ids{1});
+  v.merges.clear();
+  EXPECT_NE(ErrorMessage(ErrorKind::kFormat, [&] { Open(Write(v)); }).find("merges"),
+            std::string::npos);
+}
+
 TEST(TokenizerGguf, ByteLevelUsesTheNamedPattern) {
   SmallVocabulary v{.model = "gpt2"};
   for (const char* text : {"a", "b", "1", "2", "Ġ", "ab", "12", "Ġa", "<|im_end|>"}) {
