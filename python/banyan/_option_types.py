@@ -62,7 +62,7 @@ class AskRows(TypedDict, total=False):
     seed: int
     samples: int
     vote: bool
-    choices: Literal["score", "letter"]
+    choices: Literal["auto", "score", "letter"]
     choice_score: Literal["sum", "mean", "prior"]
     logprobs: bool
     top_logprobs: int
