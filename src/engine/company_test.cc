@@ -6,18 +6,20 @@
 
 #include <random>
 
-#include "support/byte_model.h"
+#include "engine/company_fixture.h"
 #include "support/error_message.h"
 
 namespace banyan {
 namespace {
 
 using ::testing::HasSubstr;
+using testing_support::AnswersAlone;
 using testing_support::AnswersByTag;
 using testing_support::Ask;
 using testing_support::ErrorMessage;
 using testing_support::ExpectSameAnswers;
 using testing_support::PageBytes;
+using testing_support::PanelOver;
 using testing_support::Prompt;
 using testing_support::RunAll;
 using testing_support::SharedModel;
@@ -57,18 +59,17 @@ class Company {
   }
 
   PromptSegment Panel() {
-    PromptSegment root = Prompt(Document(), {});
-    const std::uint64_t tag = next_tag_++;
-    const PromptSegment question = Prompt(Tokens(1 + Below(8), 77), {});
+    std::vector<TokenId> system = Document();
+    const std::vector<TokenId> question = Tokens(1 + Below(8), 77);
+    std::vector<std::vector<TokenId>> documents;
     for (int experts = 1 + Below(4); experts > 0; --experts) {
-      root.below.push_back(Prompt(Tokens(Below(30), static_cast<std::uint32_t>(Below(5))), {}));
-      root.below.back().below.push_back(question);
-      root.below.back().below.back().experts.push_back({tag, 0.3});
+      documents.push_back(Tokens(Below(30), static_cast<std::uint32_t>(Below(5))));
     }
-    root.below.push_back(question);
-    root.below.back().answers.push_back(Ask(tag, 1 + Below(120)));
-    root.below.back().answers.back().panel = PanelOptions();
-    return root;
+    AnswerRequest answer = Ask(next_tag_++, 1 + Below(120));
+    answer.panel = PanelOptions();
+    return PanelOver(std::move(system), documents, question, answer, [&](size_t) {
+      return ExpertRequest{answer.tag, 0.3};
+    });
   }
 
  private:
@@ -85,12 +86,7 @@ TEST(MixedCompany, EveryAnswerIsTheSameAlone) {
   std::int64_t preempted = 0;
   for (std::uint32_t seed = 1; seed <= 3; ++seed) {
     const std::vector<PromptSegment> requests = Company(seed).Requests(12);
-    EngineOptions alone;
-    alone.strategy = Strategy::kFlat;
-    alone.one_by_one = true;
-    alone.steps_ahead = 0;
-    Engine oracle(SharedModel(), alone);
-    const AnswersByTag expected = RunAll(oracle, requests);
+    const AnswersByTag expected = AnswersAlone(requests);
     for (const Strategy strategy : {Strategy::kFlat, Strategy::kPaged, Strategy::kStacked,
                                     Strategy::kTree, Strategy::kAuto}) {
       for (const int pages : {0, strategy == Strategy::kFlat ? 72 : 58}) {

@@ -4,14 +4,12 @@
 
 #include <set>
 
-#include "banyan/constrain.h"
-#include "banyan/engine.h"
-#include "load/model_parts.h"
-#include "support/byte_model.h"
+#include "engine/company_fixture.h"
 
 namespace banyan {
 namespace {
 
+using testing_support::AnswersAlone;
 using testing_support::AnswersByTag;
 using testing_support::Ask;
 using testing_support::ExpectSameAnswers;
@@ -20,15 +18,15 @@ using testing_support::Prompt;
 using testing_support::RunAll;
 using testing_support::RunOne;
 using testing_support::SharedModel;
+using testing_support::SharedTrie;
 using testing_support::Tokens;
 
 constexpr TokenId kEnd = 5;  // a control character, which no pattern here has
 
 std::shared_ptr<const Constraint> Regex(const std::string& pattern) {
-  static const std::shared_ptr<const TokenTrie> trie = MakeTokenTrie(*SharedModel()->text());
   ConstraintOptions options;
   options.end_tokens = {kEnd};
-  return Constraint::FromRegex(pattern, trie, options);
+  return Constraint::FromRegex(pattern, SharedTrie(), options);
 }
 
 AnswerRequest Constrained(std::uint64_t tag, const std::string& pattern, int max_new = 100) {
@@ -69,11 +67,7 @@ TEST(EngineConstrained, TheSameInAnyCompany) {
     wanted.sampling.seed = tag;
     requests.push_back(Prompt(Tokens(20, static_cast<std::uint32_t>(tag % 4)), {wanted}));
   }
-  EngineOptions alone;
-  alone.strategy = Strategy::kFlat;
-  alone.one_by_one = true;
-  Engine oracle(SharedModel(), alone);
-  const AnswersByTag expected = RunAll(oracle, requests);
+  const AnswersByTag expected = AnswersAlone(requests);
   for (const Strategy strategy : {Strategy::kFlat, Strategy::kTree, Strategy::kStacked}) {
     for (const int steps_ahead : {0, 1}) {
       EngineOptions options;

@@ -9,42 +9,37 @@
 #include <string>
 #include <vector>
 
-#include "banyan/constrain.h"
-#include "banyan/engine.h"
 #include "base/error.h"
 #include "decode/answer_words.h"
+#include "engine/company_fixture.h"
 #include "engine/request/expert_turns.h"
 #include "kernels/fusion_fixture.h"
-#include "load/model_parts.h"
-#include "support/byte_model.h"
-#include "support/tiny_model.h"
 
 namespace banyan {
 namespace {
 
+using testing_support::AnswersAlone;
 using testing_support::AnswersByTag;
 using testing_support::Ask;
 using testing_support::ExpectSameAnswers;
+using testing_support::LogitsAfter;
 using testing_support::PageBytes;
-using testing_support::Prompt;
+using testing_support::PanelOver;
+using testing_support::PathsOf;
 using testing_support::RunAll;
 using testing_support::SharedModel;
+using testing_support::SharedTrie;
 using testing_support::Tokens;
 
 const std::vector<std::string> kTexts = {"On 2 April 2018, Ann Bo sold 12 cans.",
                                          "On 14 April 1818 Al B left; 3 cans",
                                          "Al Cox: 2 May 2012, 18 cab BC-402"};
 
-std::shared_ptr<const TokenTrie> WordTrie() {
-  static const std::shared_ptr<const TokenTrie> trie = MakeTokenTrie(*SharedModel()->text());
-  return trie;
-}
-
 std::shared_ptr<const Constraint> CopiesOf(const std::vector<std::string_view>& texts) {
   const std::vector<std::string> nothing = {"null"};
   ConstraintOptions options;
   options.joined = true;
-  return Constraint::FromCopies(texts, nothing, WordTrie(), options);
+  return Constraint::FromCopies(texts, nothing, SharedTrie(), options);
 }
 
 std::shared_ptr<const Constraint> Joined() { return CopiesOf({kTexts.begin(), kTexts.end()}); }
@@ -53,16 +48,10 @@ std::shared_ptr<const Constraint> Joined() { return CopiesOf({kTexts.begin(), kT
 // text with many short words.
 PromptSegment TurnsRequest(std::uint64_t tag, bool copies, int max_new) {
   const auto seed = static_cast<std::uint32_t>(tag);
-  PromptSegment root = Prompt(Tokens(9, seed % 3), {});
-  PromptSegment question = Prompt(Tokens(7, 50 + seed), {});
-  for (size_t k = 0; k < kTexts.size(); ++k) {
-    std::vector<TokenId> tokens;
-    for (const char c : kTexts[k]) tokens.push_back(static_cast<unsigned char>(c));
-    PromptSegment& document = root.below.emplace_back(Prompt(tokens, {}));
-    document.below.push_back(question);
-    ExpertRequest expert{tag, 0.3 + 0.2 * static_cast<double>(k)};
-    if (copies) expert.own_text = kTexts[k];
-    document.below.back().experts.push_back(expert);
+  std::vector<std::vector<TokenId>> documents;
+  for (const std::string& text : kTexts) {
+    std::vector<TokenId>& tokens = documents.emplace_back();
+    for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
   }
   AnswerRequest answer = Ask(tag, max_new);
   answer.panel.emplace();
@@ -70,37 +59,24 @@ PromptSegment TurnsRequest(std::uint64_t tag, bool copies, int max_new) {
   answer.panel->plausibility = 0.1;
   answer.panel->gamma = 0.5;
   answer.panel->switching = SwitchRule::kWord;
-  answer.constraint = copies ? Joined() : Constraint::FromRegex("[A-Ba-b1-2,; ]{100}", WordTrie());
+  answer.constraint =
+      copies ? Joined() : Constraint::FromRegex("[A-Ba-b1-2,; ]{100}", SharedTrie());
   answer.sampling.temperature = tag % 2 == 0 ? 0.0f : 1.0f;
   answer.sampling.seed = tag;
-  question.answers.push_back(answer);
-  root.below.push_back(question);
-  return root;
-}
-
-std::vector<float> LogitsOfPath(const std::vector<TokenId>& tokens) {
-  AnswerRequest answer = Ask(0, 0);
-  answer.want_logits = true;
-  Engine engine(SharedModel(), {});
-  return RunAll(engine, {Prompt(tokens, {answer})}).begin()->second.prompt_logits;
-}
-
-std::vector<TokenId> JoinTokens(std::vector<TokenId> path, const std::vector<TokenId>& more) {
-  path.insert(path.end(), more.begin(), more.end());
-  return path;
+  return PanelOver(Tokens(9, seed % 3), documents, Tokens(7, 50 + seed), answer, [&](size_t k) {
+    ExpertRequest expert{tag, 0.3 + 0.2 * static_cast<double>(k)};
+    if (copies) expert.own_text = kTexts[k];
+    return expert;
+  });
 }
 
 // The definition, greedy: nothing is kept from token to token.
 class Definition {
  public:
   explicit Definition(const PromptSegment& request)
-      : answer_(request.below.back().answers.front()) {
-    const PromptSegment& question = request.below.back();
-    paths_.push_back(JoinTokens(request.tokens, question.tokens));
+      : answer_(request.below.back().answers.front()), paths_(PathsOf(request)) {
     for (size_t k = 0; k + 1 < request.below.size(); ++k) {
-      const PromptSegment& document = request.below[k];
-      paths_.push_back(JoinTokens(JoinTokens(request.tokens, document.tokens), question.tokens));
-      asked_.push_back(document.below.front().experts.front());
+      asked_.push_back(request.below[k].below.front().experts.front());
     }
   }
 
@@ -126,7 +102,7 @@ class Definition {
 
  private:
   void AddRow(const std::vector<TokenId>& path) {
-    const std::vector<float> logits = LogitsOfPath(path);
+    const std::vector<float> logits = LogitsAfter(path);
     rows_.insert(rows_.end(), logits.begin(), logits.end());
   }
   LogitRows Logits() const {
@@ -232,8 +208,8 @@ class Definition {
   }
 
   const AnswerRequest answer_;
-  std::vector<ExpertRequest> asked_;
   std::vector<std::vector<TokenId>> paths_;  // the prior's first
+  std::vector<ExpertRequest> asked_;
   std::vector<float> rows_;
   std::vector<double> betas_;
   Answer said_;
@@ -260,12 +236,7 @@ TEST(ExpertTurns, AreTheSameInAnyCompany) {
   std::vector<PromptSegment> requests;
   for (std::uint64_t tag = 0; tag < 10; ++tag)
     requests.push_back(TurnsRequest(tag, tag % 3 == 0, 40));
-  EngineOptions alone;
-  alone.strategy = Strategy::kFlat;
-  alone.one_by_one = true;
-  alone.steps_ahead = 0;
-  Engine oracle(SharedModel(), alone);
-  const AnswersByTag expected = RunAll(oracle, requests);
+  const AnswersByTag expected = AnswersAlone(requests);
   for (const Strategy strategy :
        {Strategy::kFlat, Strategy::kPaged, Strategy::kStacked, Strategy::kTree, Strategy::kAuto}) {
     for (const int steps_ahead : {0, 1}) {

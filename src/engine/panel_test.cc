@@ -7,11 +7,9 @@
 #include <random>
 #include <string>
 
-#include "banyan/engine.h"
 #include "base/error.h"
+#include "engine/company_fixture.h"
 #include "kernels/fusion_fixture.h"
-#include "load/model_parts.h"
-#include "support/byte_model.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 
@@ -19,11 +17,15 @@ namespace banyan {
 namespace {
 
 using testing_support::Answers;
+using testing_support::AnswersAlone;
 using testing_support::AnswersByTag;
 using testing_support::Ask;
 using testing_support::ExpectSameAnswers;
 using testing_support::kContext;
+using testing_support::LogitsAfter;
 using testing_support::PageBytes;
+using testing_support::PanelOver;
+using testing_support::PathsOf;
 using testing_support::Prompt;
 using testing_support::RunAll;
 using testing_support::RunOne;
@@ -39,45 +41,27 @@ struct PanelShape {
 
 PromptSegment PanelRequest(std::uint64_t tag, const PanelShape& shape,
                            const PanelOptions& options = {}) {
-  PromptSegment root = Prompt(Tokens(shape.system, shape.seed % 3), {});
-  PromptSegment question = Prompt(Tokens(shape.question, 50 + shape.seed), {});
+  std::vector<std::vector<TokenId>> documents;
   for (size_t k = 0; k < shape.documents.size(); ++k) {
     // Every second panel reads documents that others read too.
     const auto seed = static_cast<std::uint32_t>(100 + k + 7 * (shape.seed % 2));
-    PromptSegment& document = root.below.emplace_back(Prompt(Tokens(shape.documents[k], seed), {}));
-    document.below.push_back(question);
-    document.below.back().experts.push_back({tag, 0.2 + 0.15 * static_cast<double>(k % 5)});
+    documents.push_back(Tokens(shape.documents[k], seed));
   }
   AnswerRequest answer = Ask(tag, shape.max_new);
   answer.panel = options;
-  question.answers.push_back(answer);
-  root.below.push_back(question);
-  return root;
-}
-
-std::vector<float> LogitsAfter(const std::vector<TokenId>& tokens) {
-  AnswerRequest answer = Ask(0, 0);
-  answer.want_logits = true;
-  Engine engine(SharedModel(), {});
-  return RunAll(engine, {Prompt(tokens, {answer})}).begin()->second.prompt_logits;
+  return PanelOver(Tokens(shape.system, shape.seed % 3), documents,
+                   Tokens(shape.question, 50 + shape.seed), answer, [&](size_t k) {
+                     return ExpertRequest{tag, 0.2 + 0.15 * static_cast<double>(k % 5)};
+                   });
 }
 
 // Token after token from whole prompts: the definition, with nothing kept between steps.
 Answer ByDefinition(const PromptSegment& request, const PanelOptions& options) {
-  std::vector<std::vector<TokenId>> paths;
+  std::vector<std::vector<TokenId>> paths = PathsOf(request);
   std::vector<ExpertRow> experts;
-  const auto join = [&](const PromptSegment& a, const PromptSegment* b, const PromptSegment& c) {
-    std::vector<TokenId> path = a.tokens;
-    if (b != nullptr) path.insert(path.end(), b->tokens.begin(), b->tokens.end());
-    path.insert(path.end(), c.tokens.begin(), c.tokens.end());
-    paths.push_back(path);
-  };
-  join(request, nullptr, request.below.back());
   for (size_t k = 0; k + 1 < request.below.size(); ++k) {
-    const PromptSegment& document = request.below[k];
-    join(request, &document, document.below[0]);
-    experts.push_back(
-        {static_cast<std::int32_t>(k + 1), options.beta, document.below[0].experts[0].relevance});
+    experts.push_back({static_cast<std::int32_t>(k + 1), options.beta,
+                       request.below[k].below[0].experts[0].relevance});
   }
   Answer answer;
   const int vocabulary = SharedModel()->parts().config.vocab_size;
@@ -242,12 +226,7 @@ std::vector<PromptSegment> Mixed(std::uint32_t seed) {
 TEST(EnginePanel, TheSameInAnyCompany) {
   for (std::uint32_t seed = 1; seed <= 2; ++seed) {
     const std::vector<PromptSegment> requests = Mixed(seed);
-    EngineOptions alone;
-    alone.strategy = Strategy::kFlat;
-    alone.one_by_one = true;
-    alone.steps_ahead = 0;
-    Engine oracle(SharedModel(), alone);
-    const AnswersByTag expected = RunAll(oracle, requests);
+    const AnswersByTag expected = AnswersAlone(requests);
     for (const Strategy strategy : {Strategy::kFlat, Strategy::kPaged, Strategy::kStacked,
                                     Strategy::kTree, Strategy::kAuto}) {
       for (const int steps_ahead : {0, 1}) {
@@ -314,12 +293,7 @@ TEST(EnginePanel, TheSameInAnyCompanyOnADevice) {
   try {
     const std::shared_ptr<Model> model = Model::Load(load);
     const std::vector<PromptSegment> requests = Mixed(5);
-    EngineOptions alone;
-    alone.strategy = Strategy::kFlat;
-    alone.one_by_one = true;
-    alone.steps_ahead = 0;
-    Engine oracle(model, alone);
-    const AnswersByTag expected = RunAll(oracle, requests);
+    const AnswersByTag expected = AnswersAlone(requests, model);
     for (const Strategy strategy : {Strategy::kFlat, Strategy::kStacked, Strategy::kTree}) {
       for (const int steps_ahead : {0, 1}) {
         EngineOptions options;
