@@ -59,6 +59,8 @@ class Encoder {
   int vocab_size() const;
   std::shared_ptr<const Text> text() const;  // null when the files have no tokenizer
   std::string backend_name() const;
+  // EncoderFingerprint of its files, which are read at the first call alone.
+  const std::string& fingerprint() const;
 
   // Throws kInput when a text is empty or has an unknown id, kLimit when it is too long.
   void Check(std::span<const TokenId> text) const;

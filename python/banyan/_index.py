@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shutil
 import tempfile
+import threading
 import weakref
 from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
@@ -63,6 +64,8 @@ class Index:
         self.path = os.fspath(directory)
         self._native = _native.Index(self.path)
         self._in_memory = False
+        self._loading = threading.Lock()
+        self._loaded: tuple[tuple[str, int, int], Encoder] | None = None
 
     @classmethod
     def build(cls, directory: str | os.PathLike[str] | None, inputs: Documents, *, passage_words: int = 200,
@@ -116,6 +119,14 @@ class Index:
     def encoder(self) -> str | None:
         """The model whose vectors it has; None: words alone."""
         return self._native.encoder or None
+
+    def _encoder_for(self, model: str, threads: int) -> Encoder:
+        """The model of its vectors, loaded once for all that is asked of this object in a process."""
+        wanted = model, threads, os.getpid()
+        with self._loading:
+            if self._loaded is None or self._loaded[0] != wanted:
+                self._loaded = wanted, Encoder(model, threads=threads)
+            return self._loaded[1]
 
     def search(self, query: str, count: int = 10, *, encoder: Encoder | None = None) -> list[Passage]:
         """The best passages, best first: those that share a word with the query, or with an `encoder` those whose

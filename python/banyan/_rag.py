@@ -33,7 +33,11 @@ def rag_models(task: Mapping[str, Any], threads: int) -> Iterator[dict[str, Any]
     if index is not None:
         opened["index"] = (index if isinstance(index, Index) else Index(index))._native
     with contextlib.ExitStack() as stack:
-        encoder = task.get("encoder") or _native.wanted_encoder(opened) or None
+        encoder = task.get("encoder")
+        if not encoder:
+            encoder = _native.wanted_encoder(opened) or None
+            if encoder is not None and isinstance(index, Index):
+                encoder = index._encoder_for(encoder, threads)
         for name, wanted in (("encoder", encoder), ("reranker", task.get("reranker"))):
             if wanted is not None:
                 opened[name] = stack.enter_context(opened_encoder(wanted, threads))._native

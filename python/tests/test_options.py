@@ -4,6 +4,7 @@ import json
 import re
 import typing
 import unittest
+import unittest.mock
 
 import banyan
 from banyan import _native
@@ -252,6 +253,17 @@ class Retrieval(PackageTest):
             for given in ({}, {"encoder": encoder}, {"encoder": path}):
                 found = banyan.rag(rows, index=index, model=self.model, max_new=4, top=2, **given)
                 self.assertEqual([self.timeless(line) for line in found.lines], [self.timeless(line) for line in wanted])
+
+    def test_the_encoder_of_an_open_index_is_loaded_once(self):
+        texts = [{"id": f"d{i}", "text": f"w{i} w{i + 1} w{i + 2}"} for i in range(4)]
+        index = banyan.Index.build(self.path("idx"), self.write("texts.jsonl", texts), encoder=self.encoder())
+        asked = {"model": self.model, "max_new": 2, "top": 2}
+        with unittest.mock.patch.object(banyan._index, "Encoder", wraps=banyan.Encoder) as load:
+            rows = [banyan.rag([{"id": 1, "question": "w1 w2"}], index=index, **asked)[0] for _ in range(3)]
+            self.assertEqual(load.call_count, 1)
+        for row in rows:
+            del row["seconds"], row["first_token_seconds"]
+        self.assertEqual(rows[0], rows[2])
 
     def test_examples_are_experts(self):
         examples = [{"question": f"q{i}", "answer": f"a{i}"} for i in range(3)]

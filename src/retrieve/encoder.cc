@@ -91,6 +91,9 @@ struct Encoder::Parts {
   std::unique_ptr<EncoderHeads> heads;
   int usual_length = 0;
   PassTurns turns;
+  std::string model;  // a path or a name that finds the files
+  std::once_flag identified;
+  std::string fingerprint;  // once identified
 
   void LoadGguf(const ModelFiles& files, const LoadProgress& progress);
   void LoadHuggingFace(const ModelFiles& files, const LoadProgress& progress);
@@ -196,6 +199,10 @@ std::shared_ptr<Encoder> Encoder::Load(const LoadOptions& options) {
   // Keys and values live for one layer: there is nothing to save by keeping fewer of their bits.
   kernel_options.kv_type = KvType::kF32;
   parts->kernels = MakeKernels(options.device, kernel_options);
+  std::error_code ignored;
+  parts->model = std::filesystem::exists(options.model, ignored)
+                     ? std::filesystem::absolute(options.model).string()
+                     : options.model;
   const ModelFiles files = LocateModel(options.model);
   if (files.kind == ModelKind::kGguf) {
     parts->LoadGguf(files, options.progress);
@@ -221,6 +228,12 @@ int Encoder::usual_length() const {
 int Encoder::vocab_size() const { return parts_->config.vocab_size; }
 std::shared_ptr<const Text> Encoder::text() const { return parts_->text; }
 std::string Encoder::backend_name() const { return parts_->kernels->name(); }
+
+const std::string& Encoder::fingerprint() const {
+  std::call_once(parts_->identified,
+                 [this] { parts_->fingerprint = EncoderFingerprint(parts_->model); });
+  return parts_->fingerprint;
+}
 
 void Encoder::Check(std::span<const TokenId> text) const {
   if (text.empty()) Throw(ErrorKind::kInput, "the text is empty: expected at least one token");
