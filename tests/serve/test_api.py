@@ -6,7 +6,7 @@ import random
 import threading
 import unittest
 
-from harness import ASK, FERRY, NAME, PIER, QUESTIONS, READS_HTML, SCHEMA, ServeTest, command_rows, essence, mixed_requests, timeless
+from harness import ASK, FERRY, NAME, PIER, QUESTIONS, READS_HTML, ROOT, SCHEMA, ServeTest, command_rows, essence, mixed_requests, timeless
 
 
 class Pages(ServeTest):
@@ -159,6 +159,34 @@ class OwnEndpoints(ServeTest):
             events = self.server.stream("/v1/rag", body)
             streamed = {e["question"]: timeless(e["row"]) for e in events if e["type"] == "answer"}
             self.assertEqual([streamed[i] for i in range(len(QUESTIONS))], expected)
+
+    def test_what_rag_streams_is_final(self):
+        """The text of the events is the row's answer, whichever document's it becomes in the end."""
+        lockers = ["The code of Mila's locker is LMB-K 311. Tickets cost 12 euros on weekdays.",
+                   "The\nweather was mild; nobody complained. The code of Mila's locker is KT-2 932."]
+        replaced = 0
+        for more in ({}, {"relevance": "equal"}, {"copy": False}, {"copy": False, "switch": "token"}, {"method": "concat"},
+                     {"method": "map-reduce"}, {"max_tokens": 2}, {"copy": False, "max_tokens": 2}):
+            for questions, documents in ((QUESTIONS, ASK["documents"]), (["What is the code of Mila's locker?"], lockers)):
+                events = self.server.stream("/v1/rag", {"questions": questions, "documents": documents, **more})
+                rows = {e["question"]: e["row"] for e in events if e["type"] == "answer"}
+                self.assertEqual(len(rows), len(questions))
+                for i, row in rows.items():
+                    said = "".join(e["text"] for e in events if e["type"] == "token" and e["question"] == i)
+                    self.assertEqual(said, row["answer"] or "", more)
+                    replaced += row["trace"].get("joint", row["answer"]) != row["answer"]
+        self.assertGreater(replaced, 0)
+
+    def test_256_documents_are_copied_from_on_an_idle_server(self):
+        texts = [part for path in sorted((ROOT / "docs").glob("*.md")) for part in path.read_text(encoding="utf-8").split("\n\n")]
+        texts = [part for part in texts if 200 < len(part) < 1000][:256]
+        body = {"documents": texts, "questions": QUESTIONS, "copy": True, "max_tokens": 2}
+        for method in ("top1", "concat"):
+            status, reply = self.server.json("/v1/rag", dict(body, method=method, too_long="truncate"))
+            self.assertEqual(status, 200, reply)
+            for row in reply["rows"]:
+                self.assertNotIn("error", row)
+                self.assertNotIn("dropped", row)
 
     def test_a_bad_document_is_a_row_and_not_the_end(self):
         documents = [{"id": "a", "text": FERRY}, {"id": "a", "text": PIER}, 5, {"id": "d"}]

@@ -15,8 +15,10 @@ namespace banyan {
 namespace {
 
 constexpr size_t kRecordsAhead = 64;
-// Bytes of documents that every record under way has a copy of.
-constexpr size_t kBytesAhead = 16u << 20;
+constexpr size_t kBytesAhead = 64u << 20;  // of records of rag under way
+// For each byte of its documents a record has about so many: copies, tokens, and the automaton that
+// answers are copied by.
+constexpr size_t kBytesOfText = 32;
 
 std::int64_t CountRows(const PromptSegment& segment) {
   auto count = static_cast<std::int64_t>(segment.answers.size() + segment.experts.size());
@@ -99,8 +101,9 @@ void TaskRun::Row(std::uint64_t record, size_t question, OutputRow row, std::str
     rows[question] = DumpJson(row.fields);
     return;
   }
-  // The token events of ask alone make up the whole answer.
-  const bool repeats = request_.kind == TaskRequest::Kind::kAsk && !row.fields.contains("choice");
+  // The token events of a question make up the whole answer; values of extract have none.
+  const bool repeats =
+      request_.kind != TaskRequest::Kind::kExtract && !row.fields.contains("choice");
   if (repeats && !rest.empty()) Text(record, question, std::move(rest));
   OrderedJson event = {{"type", "answer"}};
   event.update(Place(record, question));
@@ -138,9 +141,9 @@ void TaskRun::CheckCount(const PromptSegment& prompt) {
   if (asked_ > 2 * most) refuse(2 * most);
 }
 
-// Records of rag hold copies of the request's documents.
 size_t TaskRun::MostAhead() const {
-  return std::clamp<size_t>(kBytesAhead / (request_.shared_bytes + 1), 1, kRecordsAhead);
+  const size_t bytes_each = kBytesOfText * request_.shared_bytes;
+  return std::clamp<size_t>(kBytesAhead / (bytes_each + 1), 1, kRecordsAhead);
 }
 
 std::int64_t TaskRun::UniqueTokens() const {

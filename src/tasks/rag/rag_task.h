@@ -25,6 +25,8 @@ class RagWork : public RecordWork {
   OutputRow Row(size_t) override;
   // Notes and answers without a document are not shown.
   bool IsPlain(std::uint64_t tag) const override { return tag == kAnswerTag; }
+  // Another answer may take the place of a copied one: it is shown when it is the last.
+  LiveText::Rules ShowRules(std::uint64_t) const override { return {.sure = !settings_.copies}; }
 
  private:
   static constexpr std::uint64_t kAnswerTag = 0;  // of the answer; others begin with 1
