@@ -6,6 +6,8 @@
 #include <cctype>
 #include <string>
 
+#include "text/unicode.h"
+
 namespace banyan {
 namespace {
 
@@ -49,6 +51,15 @@ bool HasDigit(std::string_view text, size_t at) {
   return at < text.size() && text[at] >= '0' && text[at] <= '9';
 }
 
+// Of a script that has spaces between words.
+bool IsOfSpacedWord(char32_t code) {
+  constexpr char32_t kThai = 0xE00, kGeorgian = 0x10A0, kKhmer = 0x1780, kMongolian = 0x1800;
+  constexpr char32_t kEastAsian = 0x2E80;
+  const bool spaced = code < kThai || (code >= kGeorgian && code < kKhmer) ||
+                      (code >= kMongolian && code < kEastAsian);
+  return spaced && code != U'_' && IsWordCharacter(code);
+}
+
 bool HasNumberByte(std::string_view text, size_t at) {
   return HasDigit(text, at) || (at < text.size() && (text[at] == '.' || text[at] == ','));
 }
@@ -71,6 +82,19 @@ std::optional<TextSpan> FindSpan(std::string_view document, std::string_view wor
     return SpanOfBytes(document, at, end);
   }
   return std::nullopt;
+}
+
+bool CutsWord(std::string_view text, size_t at) {
+  if (at == 0 || at >= text.size()) return false;
+  if (!BeginsCharacter(text[at])) return true;
+  const auto joins = [&](size_t place) {
+    return std::string_view(".,:/").find(text[place]) != std::string_view::npos;
+  };
+  if (HasDigit(text, at - 1) && joins(at) && HasDigit(text, at + 1)) return true;
+  if (at > 1 && HasDigit(text, at - 2) && joins(at - 1) && HasDigit(text, at)) return true;
+  size_t before = at - 1;
+  while (before > 0 && !BeginsCharacter(text[before])) --before;
+  return IsOfSpacedWord(ReadUtf8(text, before).code) && IsOfSpacedWord(ReadUtf8(text, at).code);
 }
 
 std::optional<TextSpan> FindNumber(std::string_view document, std::string_view number) {

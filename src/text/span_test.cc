@@ -30,6 +30,22 @@ TEST(Span, NeverStandsInsideALongerWord) {
   EXPECT_FALSE(FindSpan("Annabel", "bel").has_value());
 }
 
+TEST(Span, WordsAndNumbersMayBeCutAtTheirEndsAlone) {
+  const auto cuts = [](std::string_view text) {
+    std::string marked;
+    for (size_t at = 0; at <= text.size(); ++at) {
+      if (!CutsWord(text, at)) marked += '|';
+      marked += text.substr(at, 1);
+    }
+    return marked;
+  };
+  EXPECT_EQ(cuts("Bart's 7:45, 1,250.50."), "|Bart|'|s| |7:45|,| |1,250.50|.|");
+  EXPECT_EQ(cuts("03/12 a/b x_1 3.x"), "|03/12| |a|/|b| |x|_|1| |3|.|x|");
+  EXPECT_EQ(cuts("né-Öl ё"), "|né|-|Öl| |ё|");
+  EXPECT_EQ(cuts("日本の7"), "|日|本|の|7|");
+  EXPECT_EQ(cuts(""), "|");
+}
+
 TEST(Span, SpaceIsAnySpace) {
   ExpectSpan("signed by Anna\n   Walker.", "Anna Walker", 10, 24);
   ExpectSpan("a b", "  a b ", 0, 3);
