@@ -100,7 +100,18 @@ MORE = {
         "stacked",
         "cut_bytes",
     },
-    "rag": {"alternatives", "reason", "abstained", "stale", "verified", "dropped", "empty", "truncated", "trace"},
+    "rag": {
+        "alternatives",
+        "reason",
+        "abstained",
+        "stale",
+        "verified",
+        "dropped",
+        "dropped_reason",
+        "empty",
+        "truncated",
+        "trace",
+    },
     "embed": set(),
 }
 _PANDAS = {"int64": "Int64", "double": "float64", "bool": "boolean"}

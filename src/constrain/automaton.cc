@@ -152,8 +152,15 @@ class NfaBuilder {
       if (reads) AddByte(place, source.bytes[p], places[p + 1], e.form);
     }
     const State begin = Add();
+    // A state for every first byte: `begin` stands in many states of a DFA where spans are joined.
+    std::unordered_map<int, State> after_first;
     for (const std::uint32_t p : source.starts) {
-      AddByte(begin, source.bytes[p], places[p + 1], e.form);
+      const auto [after, is_new] = after_first.try_emplace(source.bytes[p], 0);
+      if (is_new) {
+        after->second = Add();
+        AddByte(begin, source.bytes[p], after->second, e.form);
+      }
+      AddEpsilon(after->second, places[p + 1]);
     }
     return begin;
   }

@@ -55,7 +55,7 @@ class Nfa {
 // Beyond these a constraint is refused: some patterns need a state for every subset of their parts.
 struct DfaLimits {
   size_t states = 1 << 18;
-  size_t entries = 1 << 24;  // of a table of states × byte classes, if it were whole
+  size_t entries = 1 << 24;  // that are kept, of states × byte classes
   size_t work = 60'000'000;  // states and edges visited, well under a second
 };
 

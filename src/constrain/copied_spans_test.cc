@@ -126,6 +126,28 @@ TEST(CopyText, KeepsAboutOneEntryForEveryState) {
   EXPECT_LT(dfa.entries(), 3 * dfa.states());
 }
 
+// What `rag` reads at most: words of many letters, and lists, in which every word ends a span.
+TEST(CopyText, AHundredAndSixtyKibibytesAreNotTooLong) {
+  constexpr size_t kBytes = 160 << 10;
+  const std::vector<std::string> letters = {"a", "e", "n", "t", "Ü", "é", "ł",
+                                            "ø", "я", "д", "β", "ω", "日"};
+  for (const char* between : {" ", "; ", "\n", ". "}) {
+    std::mt19937 random(9);
+    std::vector<std::string> words(4000);
+    for (std::string& word : words) {
+      for (size_t n = 2 + random() % 7; n-- > 0;) {
+        word += random() % 2 == 0 ? letters[random() % letters.size()]
+                                  : std::string(1, static_cast<char>('!' + random() % 94));
+      }
+    }
+    std::string text;
+    while (text.size() < kBytes) text += words[random() % words.size()] + between;
+    const Dfa dfa = CopyAutomaton(text, kNull, {}, {}, {}, /*joined=*/true);
+    EXPECT_GT(dfa.states(), 20000u);
+    EXPECT_TRUE(Matches(dfa, text.substr(0, text.find(between))));
+  }
+}
+
 TEST(CopyText, ATextOfNothingLeavesTheOthers) {
   EXPECT_TRUE(Matches(CopyAutomaton(" \n ", kNull, {}), "null"));
   EXPECT_FALSE(Matches(CopyAutomaton("", {}, {}), "null"));

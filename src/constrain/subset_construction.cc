@@ -65,7 +65,7 @@ class DfaBuilder {
   void AddRow(bool accepting) {
     const size_t states = dfa_.accepting_.size() + 1;
     BANYAN_CHECK(limits_.states < size_t{1} << Dfa::kStateBits);
-    if (states > limits_.states || states * dfa_.byte_classes_ > limits_.entries) {
+    if (states > limits_.states || dfa_.entries_.size() > limits_.entries) {
       Throw(ErrorKind::kLimit,
             "the constraint is too large: its automaton would have more than {} states; lower the "
             "repetition counts or lengths",

@@ -1,6 +1,6 @@
 """Runs `banyan rag` on the model that ships with the repository.
 
-REQUIRES: BANYAN in the environment, the path of the program; test_answers.py: MAKE_TINY_MODEL, too.
+REQUIRES: BANYAN in the environment, the path of the program; test_answers.py, test_copy.py: MAKE_TINY_MODEL, too.
 """
 import json
 import os

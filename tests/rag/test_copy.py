@@ -1,7 +1,9 @@
 """Answers that are copied, citations in every script, and answers without the cited document."""
+import os
+import subprocess
 import unittest
 
-from harness import SAMPLES, RagTest, read_rows, timeless
+from harness import ROOT, SAMPLES, RagTest, read_rows, timeless
 
 CODES = str(SAMPLES / "code_documents.jsonl")
 # The documents' words are split into several tokens each, some of them inside a character.
@@ -71,6 +73,39 @@ class Copy(RagTest):
                 self.assertIn("nine", row["answer"])
             self.assertGreater(len(row["dropped"]), 100)
             self.assertNotIn(211, row["dropped"])
+            self.assertEqual(row["dropped_reason"], "more text than answers can be copied from: the least relevant")
+
+    def tiny_rows(self, documents, *more):
+        tiny, asked = self.path("tiny.gguf"), {"id": 1, "question": "What is the code of place 7?", "documents": documents}
+        subprocess.run([os.environ["MAKE_TINY_MODEL"], tiny, "512", "1"], check=True)
+        return self.rag(self.write("in.jsonl", [asked]), "--copy", "--too-long", "truncate", "--max-new", "3", "--max-streams", "300",
+                        *more, model=tiny)
+
+    def test_all_of_256_paragraphs_are_copied_from(self):
+        texts = [part for path in sorted((ROOT / "docs").glob("*.md")) for part in path.read_text(encoding="utf-8").split("\n\n")]
+        texts = [part for part in texts if 200 < len(part) < 1000][:256]
+        self.assertEqual(len(texts), 256)
+        self.assertGreater(sum(map(len, texts)), 96 << 10)
+        for method in ("experts", "concat", "map-reduce"):
+            [row] = self.tiny_rows([{"id": n, "text": text} for n, text in enumerate(texts)], "--method", method)
+            self.assertNotIn("error", row)
+            self.assertNotIn("dropped", row)
+
+    def test_texts_that_repeat_themselves_too_much_together_are_dropped(self):
+        documents = [{"id": n, "text": f"The code of place {n} is B{n}. " + ". " * 1500} for n in range(12)]
+        [row] = self.tiny_rows(documents)
+        self.assertNotIn("error", row)
+        self.assertNotIn(7, row["dropped"])
+        self.assertEqual(row["dropped_reason"], "more text than answers can be copied from: the least relevant")
+        [row] = self.tiny_rows(documents, "--relevance", "equal", "--method", "concat")
+        kept = 12 - len(row["dropped"])
+        self.assertGreater(kept, 0)
+        self.assertEqual(sorted(row["dropped"]), list(range(kept, 12)))
+        self.assertEqual(row["dropped_reason"], "more text than answers can be copied from: the last")
+        # One alone is an error that names it.
+        source = self.write("dots.jsonl", [{"id": 1, "question": "Which?", "documents": [{"id": "dots", "text": ". " * 40_000}]}])
+        refused = self.run_banyan("rag", "-m", self.path("tiny.gguf"), source, "--copy", code=1).stderr
+        self.assertRegex(refused, 'document "dots": the text of [0-9]+ bytes is too long to copy answers from')
 
     def test_an_empty_document_is_passed_over(self):
         record = read_rows(CODES)[0]

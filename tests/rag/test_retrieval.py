@@ -148,7 +148,7 @@ class Retrieval(RagTest):
         self.make_notes()
         self.run_banyan("rag", "index", "notes", "--quiet")
         asked = self.ask("at seven the ferry leaves the harbour ?", "--min-relevance", "0.1")
-        self.assertRegex(asked.stderr, r"passages? below the relevance of 0.1 not read")
+        self.assertRegex(asked.stderr, r"passages? not read: a relevance below 0.1")
 
     def test_the_folder_of_an_index_is_no_folder_of_documents(self):
         self.make_notes()

@@ -240,11 +240,11 @@ std::string SourcesText(const Json& row) {
   return text;
 }
 
-std::string DroppedText(const Json& row, double least) {
+std::string DroppedText(const Json& row) {
   if (!row.contains("dropped")) return {};
   const size_t count = row.at("dropped").size();
-  return fmt::format("  {} passage{} below the relevance of {} not read\n", count,
-                     count == 1 ? "" : "s", least);
+  return fmt::format("  {} passage{} not read: {}\n", count, count == 1 ? "" : "s",
+                     row.at("dropped_reason").get<std::string>());
 }
 
 std::string StaleText(const Json& row) {
@@ -305,7 +305,7 @@ int AnswerOne(const RagCommand& command) {
                            : "(" + fields.at("reason").get<std::string>() + ")\n");
   if (!command.quiet) {
     Print(SourcesText(fields) + AlternativesText(fields) + VerifiedText(fields));
-    Say(StaleText(fields) + DroppedText(fields, command.rag.min_relevance));
+    Say(StaleText(fields) + DroppedText(fields));
   }
   return 0;
 }

@@ -23,10 +23,12 @@ const std::map<std::string, std::set<std::string>, std::less<>>& AllResultNames(
        {"agreeing", "confidence", "conflicts", "cut_bytes", "error", "more", "parts", "raw",
         "reasons", "prompt_tokens", "sources", "spans", "stacked", "tokens", "truncated", "units",
         "values"}},
-      {"rag", {"abstained", "alternatives", "answer",        "citations",     "confidence",
-               "dropped",   "empty",        "error",         "finish_reason", "first_token_seconds",
-               "method",    "more",         "prompt_tokens", "reason",        "seconds",
-               "stale",     "tokens",       "trace",         "truncated",     "verified"}}};
+      {"rag", {"abstained",  "alternatives",  "answer",         "citations",
+               "confidence", "dropped",       "dropped_reason", "empty",
+               "error",      "finish_reason", "method",         "first_token_seconds",
+               "more",       "prompt_tokens", "reason",         "seconds",
+               "stale",      "tokens",        "trace",          "truncated",
+               "verified"}}};
   return names;
 }
 

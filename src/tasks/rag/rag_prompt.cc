@@ -32,6 +32,21 @@ void AddOneSpaced(std::string_view text, std::string& out) {
   out += '\n';
 }
 
+constexpr size_t kMostCopiedBytes = 160 << 10;  // 256 paragraphs
+
+// Spans of these documents; of several, also joined ones.
+std::shared_ptr<const Constraint> CopiesOf(const RagSettings& settings, const RagRecord& record,
+                                           const std::vector<size_t>& documents) {
+  std::vector<std::string_view> texts;
+  for (const size_t document : documents) texts.emplace_back(record.documents[document].text);
+  const std::vector<std::string> nothing = {"null"};  // as SaysNothing reads it
+  ConstraintOptions options;
+  options.end_tokens = settings.model->end_tokens();
+  options.mask_bytes = size_t{4} << 20;
+  options.joined = documents.size() > 1;
+  return Constraint::FromCopies(texts, nothing, settings.trie, options);
+}
+
 PromptSegment Segment(std::vector<TokenId> tokens) {
   PromptSegment segment;
   segment.tokens = std::move(tokens);
@@ -94,6 +109,28 @@ std::vector<TokenId> NullTokens(const Text& text, std::string_view separator,
   return {tokens.begin(), tokens.end()};
 }
 
+// How large the automaton is depends on how the texts repeat themselves, too: half of what was too
+// much is tried next.
+void KeepWhatCanBeCopied(const RagSettings& settings, RagRecord& record) {
+  const size_t dropped = record.dropped.size();
+  const bool from_any = settings.options.method != RagMethod::kTop1;
+  for (size_t bytes = record.KeepWithin(kMostCopiedBytes);; bytes = record.KeepWithin(bytes / 2)) {
+    try {
+      if (from_any) record.copies = CopiesOf(settings, record, record.AllDocuments());
+      break;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kLimit) throw;
+      if (record.documents.size() > 1) continue;
+      Throw(ErrorKind::kLimit, "document {}: {}", DumpJson(record.documents.front().id),
+            error.what());
+    }
+  }
+  if (record.dropped.size() == dropped) return;
+  const bool equal = settings.options.relevance == RelevanceFrom::kEqual;
+  record.SayDropped(fmt::format("more text than answers can be copied from: the {}",
+                                equal ? "last" : "least relevant"));
+}
+
 AnswerRequest RagRequests::Request(std::uint64_t tag,
                                    const std::vector<size_t>& copied_from) const {
   AnswerRequest request;
@@ -101,20 +138,11 @@ AnswerRequest RagRequests::Request(std::uint64_t tag,
   request.max_new = settings_.options.max_new;
   request.stop_tokens = settings_.model->end_tokens();
   request.stop_strings = settings_.options.stop;
-  if (settings_.copies) request.constraint = CopiesOf(copied_from, copied_from.size() > 1);
+  if (!settings_.copies) return request;
+  const bool all = copied_from.size() == record_.documents.size();
+  request.constraint =
+      all && record_.copies ? record_.copies : CopiesOf(settings_, record_, copied_from);
   return request;
-}
-
-std::shared_ptr<const Constraint> RagRequests::CopiesOf(const std::vector<size_t>& documents,
-                                                        bool joined) const {
-  std::vector<std::string_view> texts;
-  for (const size_t document : documents) texts.emplace_back(record_.documents[document].text);
-  const std::vector<std::string> nothing = {"null"};  // as SaysNothing reads it
-  ConstraintOptions options;
-  options.end_tokens = settings_.model->end_tokens();
-  options.mask_bytes = size_t{4} << 20;
-  options.joined = joined;
-  return Constraint::FromCopies(texts, nothing, settings_.trie, options);
 }
 
 // An expert that copies says nothing that its own documents do not have.
@@ -156,36 +184,28 @@ PromptSegment RagRequests::Experts(std::uint64_t tag, std::optional<size_t> left
   return root;
 }
 
-PromptSegment RagRequests::Alone(const std::vector<size_t>& documents, size_t source,
-                                 const std::vector<TokenId>& said) {
+PromptSegment RagRequests::OfEach(const RagPrompt& prompt, const std::vector<size_t>& documents) {
   PromptSegment root;
-  for (size_t i = 0; i <= documents.size(); ++i) {
-    const bool scores = i == documents.size();
-    if (scores && said.empty()) break;
-    const size_t read = scores ? source : documents[i];
+  for (const size_t read : documents) {
     const RagDocument& document = record_.documents[read];
-    const RagSegments segments = settings_.prompt->Encode(document.Shown(), record_.question);
+    const RagSegments segments = prompt.Encode(document.Shown(), record_.question);
     root.tokens = segments.system;
     PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
     PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
-    leaf.answers.push_back(Request(i + 1, {read}));
-    if (scores) leaf.answers.back().forced = said;
+    leaf.answers.push_back(Request(root.below.size(), {read}));
   }
   return root;
 }
 
-PromptSegment RagRequests::Notes() {
-  PromptSegment root;
-  for (size_t i = 0; i < record_.documents.size(); ++i) {
-    const RagDocument& document = record_.documents[i];
-    const RagSegments segments = settings_.map_prompt->Encode(document.Shown(), record_.question);
-    root.tokens = segments.system;
-    PromptSegment& branch = root.below.emplace_back(Segment(Fitted(segments, document.id)));
-    PromptSegment& leaf = branch.below.emplace_back(Segment(segments.question));
-    leaf.answers.push_back(Request(i + 1, {i}));
-  }
+PromptSegment RagRequests::Alone(std::vector<size_t> documents, size_t source,
+                                 const std::vector<TokenId>& said) {
+  if (!said.empty()) documents.push_back(source);
+  PromptSegment root = OfEach(*settings_.prompt, documents);
+  if (!said.empty()) root.below.back().below.front().answers.front().forced = said;
   return root;
 }
+
+PromptSegment RagRequests::Notes() { return OfEach(*settings_.map_prompt, record_.AllDocuments()); }
 
 PromptSegment RagRequests::Over(const std::string& text, std::uint64_t tag,
                                 const std::vector<size_t>& documents) {

@@ -68,6 +68,11 @@ struct RagSettings {
   std::shared_ptr<const TokenTrie> trie;  // for answers that are copied; else null
 };
 
+// REQUIRES: settings.copies. Drops documents whose spans would make too large an automaton together
+// with those of more relevant ones, and says why; makes record.copies where an answer may come from
+// any document. Throws kLimit for one document that is too long.
+void KeepWhatCanBeCopied(const RagSettings& settings, RagRecord& record);
+
 // The prompts of one record, with the requests for its answers.
 class RagRequests {
  public:
@@ -80,7 +85,7 @@ class RagRequests {
   PromptSegment Experts(std::uint64_t tag, std::optional<size_t> left_out = std::nullopt);
   // What documents answer alone, tagged with their places in `documents`, from 1; and, tagged with
   // the next number, what `source` says to the tokens `said`, if there are any.
-  PromptSegment Alone(const std::vector<size_t>& documents, size_t source,
+  PromptSegment Alone(std::vector<size_t> documents, size_t source,
                       const std::vector<TokenId>& said);
   // A note of each document, tagged with its number, from 1.
   PromptSegment Notes();
@@ -95,10 +100,10 @@ class RagRequests {
   const std::vector<Json>& truncated() const { return truncated_; }
 
  private:
+  // An answer of each document, tagged with its place in `documents`, from 1.
+  PromptSegment OfEach(const RagPrompt& prompt, const std::vector<size_t>& documents);
   std::vector<TokenId> Fitted(const RagSegments& segments, const Json& document);
   AnswerRequest Request(std::uint64_t tag, const std::vector<size_t>& copied_from) const;
-  std::shared_ptr<const Constraint> CopiesOf(const std::vector<size_t>& documents,
-                                             bool joined) const;
   ExpertRequest Expert(std::uint64_t tag, const std::vector<size_t>& read) const;
 
   const RagSettings& settings_;

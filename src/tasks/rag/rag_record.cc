@@ -238,12 +238,13 @@ size_t RagRecord::MostRelevant() const {
   return static_cast<size_t>(best - documents.begin());
 }
 
-void RagRecord::KeepWithin(size_t bytes) {
+size_t RagRecord::KeepWithin(size_t bytes) {
   std::vector<bool> stays(documents.size(), false);
   size_t sum = 0;
   for (const size_t i : ByRelevance(documents.size())) {
-    sum += documents[i].text.size();
-    if (sum > bytes && sum > documents[i].text.size()) break;
+    const size_t size = documents[i].text.size();
+    if (sum > 0 && sum + size > bytes) break;
+    sum += size;
     stays[i] = true;
   }
   std::vector<RagDocument> kept;
@@ -255,6 +256,11 @@ void RagRecord::KeepWithin(size_t bytes) {
     }
   }
   documents = std::move(kept);
+  return sum;
+}
+
+void RagRecord::SayDropped(const std::string& reason) {
+  dropped_reason += (dropped_reason.empty() ? "" : "; ") + reason;
 }
 
 std::vector<size_t> RagRecord::Together(int most, std::optional<size_t> left_out) const {
@@ -299,6 +305,9 @@ RagRecord ReadRagRecord(const Json& row, const RagOptions& options, const Retrie
     if (hopeless) record.dropped.push_back(document.id);
     return hopeless;
   });
+  if (!record.dropped.empty()) {
+    record.SayDropped(fmt::format("a relevance below {}", options.min_relevance));
+  }
   if (record.documents.empty()) {
     Throw(ErrorKind::kInput, "no document has a relevance of {} or more", options.min_relevance);
   }

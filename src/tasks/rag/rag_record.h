@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "retrieve/retriever.h"
 
 namespace banyan {
+
+class Constraint;
 
 struct RagDocument {
   Json id;
@@ -32,17 +35,22 @@ struct RagRecord {
   Json id;
   std::string question;
   std::vector<RagDocument> documents;  // in the order given, or as retrieved
-  std::vector<Json> dropped;           // ids of those below the least relevance
+  std::vector<Json> dropped;           // ids of those that are not read
+  std::string dropped_reason;          // why; empty: none is dropped
   std::vector<Json> empty;             // ids of those without text
   Json carried = Json::object();       // fields that are not ours
+  // What is copied from all documents; null: not made (KeepWhatCanBeCopied of rag_prompt.h).
+  std::shared_ptr<const Constraint> copies;
 
   // Indices of documents: all but one; the `most` most relevant, the best first; the best.
   std::vector<size_t> AllDocuments(std::optional<size_t> left_out = std::nullopt) const;
   std::vector<size_t> ByRelevance(size_t most) const;
   size_t MostRelevant() const;
-  // Drops the least relevant documents until the texts of the others have at most so many bytes
-  // together; one stays.
-  void KeepWithin(size_t bytes);
+  // Drops the least relevant documents, of equally relevant ones the last, until the texts of the
+  // others have at most so many bytes together; one stays. Returns how many bytes they have.
+  size_t KeepWithin(size_t bytes);
+  // Adds to why documents are dropped.
+  void SayDropped(const std::string& reason);
   // The documents that one expert reads together, `most` at most; none if fewer than two are left.
   std::vector<size_t> Together(int most, std::optional<size_t> left_out = std::nullopt) const;
   // The texts of these documents as one, the most relevant first.

@@ -14,6 +14,7 @@
 #include "retrieve/bm25.h"
 #include "tasks/job/task.h"
 #include "tasks/rag/rag_evidence.h"
+#include "text/span.h"
 #include "text/text.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -21,12 +22,6 @@ namespace banyan {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
-std::int64_t CitedCharacters(std::string_view text) {
-  return std::ranges::count_if(text, [](char c) { return !ContinuesCharacter(c); });
-}
 
 bool IsSpaceByte(char c) { return kSpaces.find(c) != std::string_view::npos; }
 
@@ -65,21 +60,25 @@ double ToMicroseconds(double seconds) { return std::round(seconds * 1e6) / 1e6; 
 
 std::optional<CitedBytes> FindWords(std::string_view text, std::string_view wanted) {
   wanted = Trimmed(wanted);
-  if (wanted.empty() || ContinuesCharacter(wanted.front())) return std::nullopt;
-  const auto whole = [&](size_t end) {
-    return end == text.size() || !ContinuesCharacter(text[end]);
+  if (wanted.empty()) return std::nullopt;
+  // `span_at(place)` is the span of what was found in `source`.
+  const auto find_whole = [&](std::string_view source, std::string_view words,
+                              const auto& span_at) -> std::optional<CitedBytes> {
+    for (size_t at = source.find(words); at != source.npos; at = source.find(words, at + 1)) {
+      const CitedBytes span = span_at(at);
+      if (!CutsWord(text, span.begin) && !CutsWord(text, span.end)) return span;
+    }
+    return std::nullopt;
   };
-  const size_t exact = text.find(wanted);
-  if (exact != std::string_view::npos && whole(exact + wanted.size())) {
-    return CitedBytes{exact, exact + wanted.size()};
-  }
+  const auto as_it_is = [&](size_t at) { return CitedBytes{at, at + wanted.size()}; };
+  if (const auto found = find_whole(text, wanted, as_it_is)) return found;
   for (const bool lower : {false, true}) {
     const SpacedText source(text, lower), words(wanted, lower);
-    const size_t found = source.bytes.find(words.bytes);
-    if (found == std::string::npos) continue;
     // The last byte is no space: it ends where it stands.
-    const CitedBytes span{source.places[found], source.places[found + words.bytes.size() - 1] + 1};
-    if (whole(span.end)) return span;
+    const auto in_text = [&](size_t at) {
+      return CitedBytes{source.places[at], source.places[at + words.bytes.size() - 1] + 1};
+    };
+    if (const auto found = find_whole(source.bytes, words.bytes, in_text)) return found;
   }
   return std::nullopt;
 }
@@ -120,8 +119,8 @@ nlohmann::ordered_json CitationOf(const RagDocument& document, std::string_view 
     return citation;
   }
   const std::string_view cited = text.substr(span->begin, span->end - span->begin);
-  const std::int64_t begin = CitedCharacters(text.substr(0, span->begin));
-  const std::int64_t end = begin + CitedCharacters(cited);
+  const std::int64_t begin = CountCharacters(text.substr(0, span->begin));
+  const std::int64_t end = begin + CountCharacters(cited);
   citation["text"] = cited;
   citation["begin"] = begin;
   citation["end"] = end;
@@ -197,7 +196,10 @@ OutputRow RagRowWriter::Row(const RagAnswers& answers, const std::vector<Json>& 
   const OrderedJson stale = Stale(fields["citations"]);
   if (!stale.empty()) fields["stale"] = stale;
   if (!answers.left_out.empty()) fields["verified"] = Verified(answers, fields["answer"]);
-  if (!record_.dropped.empty()) fields["dropped"] = record_.dropped;
+  if (!record_.dropped.empty()) {
+    fields["dropped"] = record_.dropped;
+    fields["dropped_reason"] = record_.dropped_reason;
+  }
   if (!record_.empty.empty()) fields["empty"] = record_.empty;
   if (!truncated.empty()) fields["truncated"] = truncated;
   if (options.trace) {
@@ -323,7 +325,11 @@ size_t RagRowWriter::SourceOf(const Answer& answer, std::string_view span) const
   const std::vector<std::string> pieces = TokenTexts(answer);
   std::string all;
   for (const std::string& piece : pieces) all += piece;
-  const size_t begin = std::min(all.find(span), all.size());
+  size_t begin = all.find(span);
+  while (begin != all.npos && (CutsWord(all, begin) || CutsWord(all, begin + span.size()))) {
+    begin = all.find(span, begin + 1);
+  }
+  begin = std::min(begin, all.size());
   size_t at = 0;
   for (size_t t = 0; t < pieces.size() && t < answer.experts.size(); ++t) {
     const size_t end = at + pieces[t].size();

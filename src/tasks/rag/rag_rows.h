@@ -20,8 +20,9 @@ struct CitedBytes {
   size_t begin = 0, end = 0;
 };
 
-// The first place of `wanted` in `text`: as it is; else with runs of white space taken as one
-// space; else in other case of ASCII letters too. Nothing: nowhere, or `wanted` is blank.
+// The first place of `wanted` in `text` where it cuts no word or number (CutsWord): as it is; else
+// with runs of white space taken as one space; else in other case of ASCII letters too. Nothing:
+// nowhere, or `wanted` is blank.
 std::optional<CitedBytes> FindWords(std::string_view text, std::string_view wanted);
 
 // The spans of a copied answer that stand in documents: all of it, else what "; " divides. Nothing:

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
+
+#include "constrain/constraint.h"
 
 namespace banyan {
 namespace {
@@ -60,6 +63,52 @@ TEST(RagCitation, HasTheDocumentsSpacesAndCase) {
   EXPECT_EQ(Slice(document.text, citation), citation.at("text").get<std::string>());
   citation = CitationOf(document, "The old  TOWN OF Ålesund");
   EXPECT_EQ(Slice(document.text, citation), "the\n  Old\tTown of Ålesund");
+}
+
+// "art" is cited where it is a word, not in "Bart".
+TEST(RagCitation, IsOfWholeWordsAndNumbers) {
+  RagDocument document;
+  document.id = "d";
+  document.text = "Bart came at 7:45 by the B-7 for the art of 7. Über ber";
+  const auto cited = [&](const std::string& words) {
+    const nlohmann::ordered_json citation = CitationOf(document, words);
+    return citation.contains("begin") ? citation.at("begin").get<int>() : -1;
+  };
+  EXPECT_EQ(cited("art"), 37);
+  EXPECT_EQ(cited("Art"), 37);
+  EXPECT_EQ(cited("7"), 27);
+  EXPECT_EQ(cited("7."), 44);
+  EXPECT_EQ(cited("ber"), 52);
+  EXPECT_EQ(cited("7:45"), 13);
+  EXPECT_EQ(cited("45"), -1);
+  EXPECT_EQ(cited("ar"), -1);
+  RagDocument bart;
+  bart.text = "Bart came.";
+  EXPECT_FALSE(SpansOf("art", {bart}));
+  EXPECT_FALSE(SpansOf("Bart; came; art", {bart}));
+  EXPECT_EQ(SpansOf("Bart; art", {bart, document})->size(), 2u);
+}
+
+// What may be copied from a text is found in it.
+TEST(RagCitation, HasAPlaceForWhateverIsCopied) {
+  const std::vector<std::string> pieces = {"a",  "B", "1",  "25", " ",  ",", ".", ":", "/", "-",
+                                           "; ", "é", "日", "_",  "\n", "x", "(", ")", "'"};
+  std::mt19937 random(11);
+  int copied = 0;
+  for (int i = 0; i < 60; ++i) {
+    std::string text;
+    for (int n = 0; n < 14; ++n) text += pieces[random() % pieces.size()];
+    const Dfa dfa = CopyAutomaton(text, {}, {});
+    for (size_t begin = 0; begin < text.size(); ++begin) {
+      for (size_t end = begin + 1; end <= text.size(); ++end) {
+        const std::string span = text.substr(begin, end - begin);
+        if (!dfa.accepting(dfa.Next(dfa.start(), span))) continue;
+        ++copied;
+        EXPECT_TRUE(FindWords(text, span)) << text << " has no " << span;
+      }
+    }
+  }
+  EXPECT_GT(copied, 1000);
 }
 
 TEST(RagCitation, WhatStandsNowhereHasNoPlace) {

@@ -24,8 +24,7 @@ namespace banyan {
 
 namespace {
 
-constexpr size_t kMostAlone = 8;               // documents that are asked by themselves
-constexpr size_t kMostCopiedBytes = 96 << 10;  // so that the automaton of their spans stays small
+constexpr size_t kMostAlone = 8;  // documents that are asked by themselves
 
 }  // namespace
 
@@ -356,7 +355,7 @@ std::unique_ptr<RecordWork> RagTask::Start(const InputRow& row) {
 
 RagRecord RagTask::Read(const Json& row) const {
   RagRecord record = ReadRagRecord(row, settings_.options, *settings_.retriever);
-  if (settings_.copies) record.KeepWithin(kMostCopiedBytes);
+  if (settings_.copies) KeepWhatCanBeCopied(settings_, record);
   return record;
 }
 
@@ -427,11 +426,11 @@ LoadOptions RetrievalLoadOptions(const std::string& name, const LoadOptions& ans
 
 NamedEncoder NameEncoder(std::shared_ptr<Encoder> encoder, const std::string& name) {
   NamedEncoder named;
+  named.fingerprint = encoder->fingerprint();
   named.encoder = std::move(encoder);
   named.name = std::filesystem::exists(name)
                    ? std::filesystem::absolute(name).lexically_normal().string()
                    : name;
-  named.fingerprint = EncoderFingerprint(name);
   return named;
 }
 
