@@ -50,8 +50,9 @@ int Run(const std::string& model_name, const std::string& questions_file) {
     for (banyan::Answer& answer : engine.TakeFinished()) answers[answer.tag] = std::move(answer);
   }
   for (const auto& [tag, answer] : answers) {
-    std::printf("%s\t%s\n", questions[tag].c_str(),
-                model->text()->Decode(answer.tokens, /*skip_special=*/true).c_str());
+    const bool failed = answer.finish == banyan::FinishReason::kError;
+    const std::string text = model->text()->Decode(answer.tokens, /*skip_special=*/true);
+    std::printf("%s\t%s\n", questions[tag].c_str(), (failed ? answer.error : text).c_str());
   }
   const banyan::Receipt receipt = engine.receipt();
   std::fprintf(stderr, "%lld prompt tokens, %lld computed\n",

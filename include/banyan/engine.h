@@ -159,7 +159,9 @@ enum class Unfinished { kFinish, kCancel };
 // step makes no callbacks; events wait in queues until they are taken.
 //
 // Errors: an answer without an allowed token, or one that can never get enough memory, ends with
-// kError. The other answers continue.
+// kError. The other answers continue. Where a step fails, for lack of memory or by its device,
+// every answer that was submitted ends with kError and the reason, whoever made the step: Step
+// throws nothing, and the engine goes on with later requests.
 //
 // Memory: a stream takes pages as it grows. When no page is left, the stream that arrived last is
 // preempted: it frees its pages and is recomputed later, with the same bits. A stream is preempted
@@ -191,12 +193,9 @@ class Engine {
 
   // --- Working
   // Launches one forward pass, if there is work, and reads the tokens of one pass: the same one or,
-  // with a step ahead, the previous one. Returns false when no work is left. Throws kLimit when
-  // even the smallest step cannot get memory; nothing is lost, and the next call retries. REQUIRES:
-  // no Start.
+  // with a step ahead, the previous one. Returns false when no work is left. REQUIRES: no Start.
   bool Step();
-  // Starts a thread that runs steps whenever there is work. An error of a step ends every running
-  // answer with that error; the thread continues with later requests.
+  // Starts a thread that runs steps whenever there is work.
   void Start();
   // Accepts no more requests, finishes or cancels the others, and ends the thread. Events can still
   // be taken afterwards. Call it once; the destructor calls it too.

@@ -115,7 +115,8 @@ TEST_P(StepAllocationsTest, NoneInTheSteadyState) {
   EXPECT_LE(sum, kStreams * 4 * 5 + 9);
 }
 
-// The engine's thread, which is alone with one thread to compute; what the caller does succeeds.
+// Whoever makes the steps, the engine's thread or the caller, alone with one thread to compute;
+// what else the caller does succeeds.
 class AllocationFaultsTest : public ::testing::Test {
  protected:
   void SetUp() override { spared = true; }
@@ -131,7 +132,8 @@ class AllocationFaultsTest : public ::testing::Test {
     engine_.Submit(std::move(questions));
     std::vector<Answer> answers;
     for (int i = 0; i < 240 && answers.size() < kStreams; ++i) {
-      for (AnswerEvent& event : engine_.TakeEvents(0.5)) {
+      if (makes_steps_) MakeStep();
+      for (AnswerEvent& event : engine_.TakeEvents(makes_steps_ ? 0.0 : 0.5)) {
         if (event.ended) answers.push_back(std::move(event.answer));
       }
     }
@@ -144,9 +146,16 @@ class AllocationFaultsTest : public ::testing::Test {
     return tokens;
   }
 
+  bool MakeStep() {
+    spared = false;
+    const bool more = engine_.Step();
+    spared = true;
+    return more;
+  }
+
   // Every allocation in turn, with `more` after it.
   void FailInTurn(std::int64_t more) {
-    engine_.Start();
+    if (!makes_steps_) engine_.Start();
     const std::vector<std::vector<TokenId>> expected = AskInPeace();
     ASSERT_EQ(expected.size(), static_cast<size_t>(kStreams));
     int failed = 0;
@@ -168,7 +177,12 @@ class AllocationFaultsTest : public ::testing::Test {
         }
       }
       ASSERT_EQ(AskInPeace(), expected);
-      ASSERT_TRUE(engine_.WaitUntilIdle(120.0));
+      if (makes_steps_) {
+        while (MakeStep()) {
+        }
+      } else {
+        ASSERT_TRUE(engine_.WaitUntilIdle(120.0));
+      }
       ASSERT_EQ(engine_.waiting(), 0);
       ASSERT_EQ(engine_.running(), 0);
     }
@@ -176,12 +190,24 @@ class AllocationFaultsTest : public ::testing::Test {
   }
 
   Engine engine_{TinyModel(1), EngineOptions()};
+  bool makes_steps_ = false;  // the caller
 };
 
 TEST_F(AllocationFaultsTest, OneEndsAnswersAndNotTheEngine) { FailInTurn(0); }
 
 // There is none for the errors, either.
 TEST_F(AllocationFaultsTest, SomeInARowAreOutlasted) { FailInTurn(4); }
+
+// Step throws nothing: its caller sees what a caller of the engine's thread does.
+TEST_F(AllocationFaultsTest, OneOfACallersStepEndsAnswersAndNotTheEngine) {
+  makes_steps_ = true;
+  FailInTurn(0);
+}
+
+TEST_F(AllocationFaultsTest, SomeInARowOfACallersStepsAreOutlasted) {
+  makes_steps_ = true;
+  FailInTurn(4);
+}
 
 TEST_F(AllocationFaultsTest, NoneAtAllAtTheEndOfTheEngine) {
   engine_.Start();

@@ -55,7 +55,9 @@ struct Engine::State {
   void TakeInbox();
   void StartAnewAfterFailure();
   void Deliver();
-  bool WorkOnce() noexcept;
+  // After a turn of work: nothing to do, more of it, or what memory was missing for.
+  enum class Left { kNothing, kWork, kUndone };
+  Left WorkOnce() noexcept;
   void Work();
   void CancelAll();
 
@@ -250,17 +252,11 @@ void Engine::State::Deliver() {
 }
 
 bool Engine::State::Step() {
-  const std::unique_lock working = LockCore();
-  TakeInbox();
-  bool more = false;
-  try {
-    more = core.Step();
-  } catch (...) {
-    Deliver();
-    throw;
-  }
-  Deliver();
-  return more;
+  std::unique_lock working = LockCore();
+  const Left left = WorkOnce();
+  working.unlock();
+  if (left == Left::kUndone) std::this_thread::sleep_for(kMemoryPause);
+  return left != Left::kNothing;
 }
 
 // A mutex is not fair: the working thread waits while there are other callers (see Work).
@@ -287,18 +283,20 @@ void Engine::State::Work() {
       if (ending == Ending::kNow || (ending == Ending::kWhenDone && idle && !inbox())) return;
     }
     while (callers > 0) std::this_thread::yield();
-    if (!WorkOnce()) std::this_thread::sleep_for(kMemoryPause);
+    std::unique_lock working(core_mutex);
+    const Left left = WorkOnce();
+    working.unlock();
+    if (left == Left::kUndone) std::this_thread::sleep_for(kMemoryPause);
   }
 }
 
-// Whatever is thrown, the thread goes on. False: something is left to be done a moment later.
-bool Engine::State::WorkOnce() noexcept {
-  const std::lock_guard working(core_mutex);
-  bool done = true;
+// REQUIRES: core_mutex. Whatever is thrown ends the answers under way and not the engine.
+Engine::State::Left Engine::State::WorkOnce() noexcept {
+  bool more = true, done = true;
   try {
     TakeInbox();
     try {
-      core.Step();
+      more = core.Step();
     } catch (...) {
       failure = std::current_exception();
     }
@@ -311,7 +309,7 @@ bool Engine::State::WorkOnce() noexcept {
   } catch (...) {
     done = false;
   }
-  return done;
+  return !done ? Left::kUndone : more ? Left::kWork : Left::kNothing;
 }
 
 void Engine::State::Shutdown(Unfinished unfinished) {
@@ -365,7 +363,13 @@ std::vector<ForestNode> Engine::State::Picture(std::span<const RequestId> reques
 std::string Engine::State::Explain() {
   const std::unique_lock working = LockCore();
   TakeInbox();
-  std::string text = core.Explain();
+  std::string text;
+  try {
+    text = core.Explain();
+  } catch (...) {
+    failure = std::current_exception();
+    throw;
+  }
   Deliver();
   return text;
 }

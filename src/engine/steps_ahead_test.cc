@@ -178,6 +178,17 @@ TEST(StepsAhead, AreLaunchedBeforeTokensAreTaken) {
   }
 }
 
+// All that was asked ended with the reason, and the engine answers what is asked afterwards.
+void ExpectFailedAndAnew(Engine& engine, const AnswersByTag& failed, const char* reason,
+                         const AnswersByTag& expected) {
+  EXPECT_EQ(failed.size(), expected.size());
+  for (const auto& [tag, answer] : failed) {
+    EXPECT_EQ(answer.finish, FinishReason::kError) << tag;
+    EXPECT_THAT(answer.error, HasSubstr(reason)) << tag;
+  }
+  ExpectSameAnswers(expected, RunAll(engine, {ManyAnswers(8, 20)}));
+}
+
 // Fails to choose tokens, once.
 class FailingKernels : public ForwardingKernels {
  public:
@@ -200,7 +211,7 @@ class FailingKernels : public ForwardingKernels {
   };
 };
 
-TEST(StepsAhead, GoOnAfterAStepWithoutTokens) {
+TEST(StepsAhead, AStepWithoutTokensEndsAnswersAndNotTheEngine) {
   const std::shared_ptr<Model> model = TinyModel();
   auto failing = std::make_unique<FailingKernels>(std::move(model->parts().kernels));
   FailingKernels& kernels = *failing;
@@ -211,18 +222,9 @@ TEST(StepsAhead, GoOnAfterAStepWithoutTokens) {
     EngineOptions options;
     options.steps_ahead = steps_ahead;
     Engine engine(model, options);
-    engine.Submit(ManyAnswers(8, 20));
     kernels.calls_until_failure = 6;
-    EXPECT_THAT(ErrorMessage(ErrorKind::kInput,
-                             [&] {
-                               while (engine.Step())
-                                 ;
-                             }),
-                HasSubstr("no token"));
-    AnswersByTag answers;
-    while (engine.Step()) testing_support::Collect(engine, answers);
-    testing_support::Collect(engine, answers);
-    ExpectSameAnswers(expected, answers);
+    const AnswersByTag failed = RunAll(engine, {ManyAnswers(8, 20)});
+    ExpectFailedAndAnew(engine, failed, "no token", expected);
   }
 }
 
@@ -271,21 +273,20 @@ TEST(RefusedMemory, ForTheSmallestStepIsAnError) {
   auto refusing = std::make_unique<RefusingKernels>(std::move(model->parts().kernels));
   RefusingKernels& kernels = *refusing;
   model->parts().kernels = std::move(refusing);
+  Engine plain(model, {});
+  const AnswersByTag expected = RunAll(plain, {ManyAnswers(8, 20)});
   for (const int steps_ahead : {0, 1}) {
-    kernels.most_rows = 1 << 20;
     EngineOptions options;
     options.steps_ahead = steps_ahead;
     Engine engine(model, options);
     engine.Submit(ManyAnswers(8, 20));
     for (int i = 0; i < 5; ++i) engine.Step();
     kernels.most_rows = 0;
-    EXPECT_THAT(ErrorMessage(ErrorKind::kLimit, [&] { engine.Step(); }), HasSubstr("1 rows"));
-    kernels.most_rows = 1 << 20;  // memory is back: nothing was lost
-    AnswersByTag answers;
-    while (engine.Step()) testing_support::Collect(engine, answers);
-    testing_support::Collect(engine, answers);
-    EXPECT_EQ(answers.size(), 8u);
-    for (const auto& [tag, answer] : answers) EXPECT_EQ(answer.tokens.size(), 20u) << tag;
+    AnswersByTag failed;
+    while (engine.Step()) testing_support::Collect(engine, failed);
+    testing_support::Collect(engine, failed);
+    kernels.most_rows = 1 << 20;  // memory is back
+    ExpectFailedAndAnew(engine, failed, "1 rows", expected);
   }
 }
 

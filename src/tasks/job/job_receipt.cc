@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "banyan/job.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "base/timing.h"
 #include "program/fresh_file.h"
@@ -292,6 +293,7 @@ void Calibrate(Engine& engine, std::int64_t answers, JobEstimate& estimate) {
   std::int64_t finished = 0, generated = 0;
   while (seconds() < kCalibrationSeconds && engine.Step()) {
     for (const Answer& answer : engine.TakeFinished()) {
+      if (answer.finish == FinishReason::kError) Throw(ErrorKind::kLimit, "{}", answer.error);
       ++finished;
       generated += static_cast<std::int64_t>(answer.tokens.size());
     }
