@@ -90,6 +90,17 @@ struct IndexSettings {
 // Whether the file of a passage is still what was indexed.
 enum class SourceState { kSame, kChanged, kGone };
 
+// Files that are not what an index was made of, as the process's own folder sees them.
+struct IndexChanges {
+  std::string index;  // its folder
+  std::vector<std::string> changed, gone;
+  std::vector<std::string> added;  // below its inputs, with documents that it has not
+
+  bool any() const;
+  // What a person should know of them, and do; empty: nothing.
+  std::string Text() const;
+};
+
 // Whose vectors an index has.
 struct IndexEncoder {
   std::string name, fingerprint;
@@ -124,6 +135,9 @@ class DocumentIndex {
   const IndexEncoder* encoder() const;  // null: words alone
   // Looks at the file that the passage is from. Any thread.
   SourceState StateOf(std::int32_t passage) const;
+  // Looks at all files that it is of, and for new ones below its inputs. A file is read once for as
+  // long as it stays as it is. Any thread.
+  IndexChanges Changes() const;
   // Throws kUnsupported, saying what to do, when the index cannot be searched by the signal (all by
   // kMultiVector), or not with this encoder's vectors.
   void Check(Signal signal, const NamedEncoder& encoder) const;

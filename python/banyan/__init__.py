@@ -21,7 +21,7 @@ from ._errors import Error
 from ._estimate import estimate, show_prompts
 from ._extract import extract
 from ._filter import Filtered, filter
-from ._index import Index, Passage
+from ._index import Index, IndexChanges, Passage
 from ._model import SHIPPED_MODEL, Model, describe, fetch_model
 from ._options import AskOptions, EngineOptions, ExtractOptions, RagOptions
 from ._rag import rag
@@ -35,6 +35,6 @@ _native.set_error_class(Error)
 __version__ = _native.version
 
 __all__ = ["Answer", "Ask", "AskOptions", "Embeddings", "Encoder", "Engine", "EngineOptions", "Error", "Event",
-           "ExtractOptions", "Filtered", "Index", "Model", "Passage", "RagOptions", "Request", "Rows", "SHIPPED_MODEL",
+           "ExtractOptions", "Filtered", "Index", "IndexChanges", "Model", "Passage", "RagOptions", "Request", "Rows", "SHIPPED_MODEL",
            "Segment", "Timeout", "aio", "ask", "describe", "embed", "estimate", "extract", "fetch_model", "filter", "rag",
            "show_prompts", "stream", "unload_models"]

@@ -115,7 +115,9 @@ def _retrieval_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {name: model_digests(os.fspath(options[name])) for name in ("encoder", "reranker")
                              if options.get(name) is not None}
     if options.get("index") is not None:
-        facts["index"] = Index(options["index"]).fingerprint
+        index = Index(options["index"])
+        index._tell()
+        facts["index"] = index.fingerprint
     return facts
 
 
@@ -166,6 +168,13 @@ class _Written:
 def check_job_output(folder: str | os.PathLike[str], data: Data, output: str, overwrite: bool) -> None:
     """Before anything is planned: as `check_output`, and what this folder's job wrote may be written again."""
     check_output(output, input_files(data), overwrite=overwrite, ours=_Written(JobFolder(folder)).is_ours(output))
+
+
+def check_resume(folder: str | os.PathLike[str]) -> None:
+    """Of a caller who wants to go on: there is something to go on with."""
+    job = JobFolder(folder)
+    if job.manifest() is None:
+        raise Error(f"{job.path}: there is nothing to go on with: no job was planned in this folder; without resume=True it begins")
 
 
 def write_output(folder: JobFolder, output: str, columns: InputColumns | None = None) -> dict[str, Any]:

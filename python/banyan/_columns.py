@@ -8,13 +8,14 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import numbers
 import re
 from typing import Any, Iterable, Mapping, Sequence
 
 from . import _native
 from ._errors import Error
-from ._names import DOCUMENT_FIELD, FIELDS
-from ._values import NoJson, json_text
+from ._names import DOCUMENT_FIELD, FIELDS, did_you_mean
+from ._values import NoJson, json_text, nan_as_null
 
 _OTHER_DOCUMENT = {"ask": "text", "extract": "context"}
 # Instead of the document's column.
@@ -77,6 +78,12 @@ def check_needed(task: str, fields: Mapping[str, str], names: Sequence[str], ask
             shown = ", ".join(names)
             raise Error(
                 f"expected a column '{theirs}'; the input has {shown} (--field {ours}=NAME says which one it is)"
+                + did_you_mean(theirs, names)
+            )
+    for ours, theirs in fields.items():
+        if ours != "id" and names and theirs not in names:
+            raise Error(
+                f"expected a column '{theirs}' for '{ours}'; the input has {', '.join(names)}" + did_you_mean(theirs, names)
             )
 
 
@@ -178,7 +185,7 @@ def json_array(values: Sequence[Any]) -> Any:
 
 def _text(value: Any) -> str:
     try:
-        return value if isinstance(value, str) else json_text(value)
+        return value if isinstance(value, str) else json_text(nan_as_null(value))
     except NoJson:
         return str(value)
 
@@ -300,7 +307,7 @@ class PandasStore(_Typed):
         if str(column.dtype).startswith("Sparse"):
             column = column.sparse.to_dense()
         try:
-            whole = pyarrow.chunked_array(pyarrow.Array.from_pandas(column)) if len(column) else _empty(column)
+            whole = pyarrow.chunked_array(_array_of(column)) if len(column) else _empty(column)
         except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
             values = [None if _no_value(value) else value for value in column]
             if not all(value is None or isinstance(value, (*_SCALARS, list, tuple, dict)) for value in values):
@@ -316,8 +323,24 @@ class PandasStore(_Typed):
         return polars.Series(name, polars.from_arrow(self.arrow(name, places)))
 
 
+def _array_of(column: Any) -> Any:
+    """A series of pandas as Arrow. What is missing is null; NaN in lists and arrays is the number that it is."""
+    import pyarrow
+
+    is_nested = column.dtype == object and any(_is_nested(value) for value in column)
+    if not is_nested:
+        return pyarrow.Array.from_pandas(column)
+    return pyarrow.array([None if _no_value(value) else value for value in column], from_pandas=False)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (list, tuple, dict)) or type(value).__name__ == "ndarray"
+
+
 def _no_value(value: Any) -> bool:
-    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, numbers.Number) and bool(value != value)
 
 
 def _empty(column: Any) -> Any:

@@ -11,8 +11,8 @@ _TABLE = {option.name: option for task in TASKS for option in options_of(task).v
 _FLAGS = {name for name, option in _TABLE.items() if option.default is False} - {"thinking"} | {"copy", "fast", "kv_save", "ordered"}
 # Options with a value, by the names of parameters. Other words with two hyphens are of other programs.
 _VALUES = set(_TABLE) - _FLAGS | {
-    "abstention_scope", "adapter", "device", "keep_weights", "kv_bits", "kv_memory", "kv_store", "kv_type", "layout",
-    "max_tokens", "precision", "questions", "schema", "strategy", "thinking", "threads", "vectors", "yarn_factor"}
+    "abstention_scope", "adapter", "batch_rows", "device", "keep_weights", "kv_bits", "kv_memory", "kv_store", "kv_type", "layout",
+    "max_streams", "max_tokens", "precision", "questions", "schema", "strategy", "thinking", "threads", "vectors", "yarn_factor"}
 _CHOICES = (r"auto|on|off|fail|truncate|split|experts|examples|documents|skeleton|isolated|sequential|mixed|f32|given|"
             r"tokens|kv-concat|letter|score|multi-vector|rerank|exact|UTF-16|latin-1|windows-1252")
 _PATTERNS = (
@@ -20,6 +20,7 @@ _PATTERNS = (
     (re.compile(r"^rows, line (\d+): (row \d+(?=[,:]))?"), lambda m: m[2] or f"row {int(m[1]) - 1}: "),
     (re.compile(r"--field (\S+?)=NAME"), r'fields={"\1": NAME}'),
     (re.compile(r"'banyan rag index --encoder MODEL'"), "Index.build(…, encoder=MODEL)"),
+    (re.compile(r"'banyan rag index ([^']+)'"), r"Index('\1').update()"),
     (re.compile(r"--[a-z-]+, in requests ([a-z_]+)"), r"\1"),
     (re.compile(r"-q TEXT, or --questions FILE"), "or the parameter questions"),
     (re.compile(r" \(-o FILE(?:\.jsonl)?\)"), " (output=FILE)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import logging
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -54,6 +55,9 @@ def choice_labels(labels: Sequence[str]) -> tuple[str, ...]:
     """Raises an Error, before anything is asked, for what is no list of texts."""
     if isinstance(labels, str) or not labels or not all(isinstance(label, str) for label in labels):
         raise Error(f"labels: expected a list of texts, found {labels!r}")
+    twice = [label for label, count in collections.Counter(labels).items() if count > 1]
+    if twice:
+        raise Error(f"labels: expected different texts, found {twice[0]!r} twice")
     return tuple(labels)
 
 

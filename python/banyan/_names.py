@@ -22,14 +22,19 @@ _DOCUMENT_NAMES = ("context", "text")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``; did you mean 'context'?``: the nearest of the known names; empty: none is near."""
+    near = difflib.get_close_matches(name, sorted(known), 1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
 def check_names(given: Iterable[str], known: Iterable[str], what: str, where: str = "") -> None:
     """Raises an Error for the first name that is not known. `where` stands before it: "engine: "."""
     names = sorted(known)
     for name in given:
         if name in names:
             continue
-        near = difflib.get_close_matches(str(name), names, 1)
-        meant = f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(names)}"
+        meant = did_you_mean(str(name), names) or f"; there are {', '.join(names)}"
         raise Error(f"{where}{name}: there is no such {what}{meant}")
 
 

@@ -31,7 +31,7 @@ def rag_models(task: Mapping[str, Any], threads: int) -> Iterator[dict[str, Any]
     opened = {name: value for name, value in task.items() if name not in ("encoder", "reranker")}
     index = task.get("index")
     if index is not None:
-        opened["index"] = (index if isinstance(index, Index) else Index(index))._native
+        opened["index"] = (index if isinstance(index, Index) else Index(index))._current
     with contextlib.ExitStack() as stack:
         encoder = task.get("encoder")
         if not encoder:

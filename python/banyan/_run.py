@@ -117,6 +117,8 @@ def run_job(call: JobCall, control: JobControl | None = None, feeds: bool = Fals
     job = call.job
     target = None if call.output is None else os.fspath(call.output)
     check_engine(call.engine)
+    if job["resume"] and target is None:
+        raise Error("resume: expected output=…, the file of the job that shall go on")
     if target is not None:
         check_output(target, [*input_files(call.data), *call.reads], overwrite=job["overwrite"], resume=job["resume"])
     with Folder() as folder, _storage.local_output(target, folder.path, job) as place, call.native_task() as task:

@@ -21,7 +21,7 @@ from typing import Any, Callable, Mapping, Sequence, Union
 
 from . import _native
 from ._ask import ask_task
-from ._block_job import BlockWorker, check_job_output, plan, write_output
+from ._block_job import BlockWorker, check_job_output, check_resume, plan, write_output
 from ._columns import InputColumns, template_names
 from ._embed import Encoder
 from ._errors import Error
@@ -82,6 +82,7 @@ class Cluster:
     gpus_per_worker: float
     block_tokens: int | None
     overwrite: bool
+    resume: bool
     progress: Callable[[int, int], object] | None
 
 
@@ -101,6 +102,8 @@ def run(task: str, data: Data, output: Path, options: Mapping[str, Any], cluster
     """Plans the job, or finds it planned; answers what is left; joins the rows."""
     # Before workers are started.
     check_engine(engine)
+    if cluster.resume:
+        check_resume(cluster.folder)
     names = canonical_fields(task, fields) or {}
     loaded_with = dict(model_options or {})
     check_names(loaded_with, _MODEL_OPTIONS, "option", "model_options: ")
@@ -153,7 +156,7 @@ def run(task: str, data: Data, output: Path, options: Mapping[str, Any], cluster
 def ask(data: Data, output: Path, questions: Questions = None, *, folder: Path,
         model: Path | None = None, model_options: Mapping[str, Any] | None = None,
         workers: int | Workers | Sequence[Workers] | None = None, cpus_per_worker: float = 1, gpus_per_worker: float = 0,
-        block_tokens: int | None = None, overwrite: bool = False, fields: Mapping[str, str] | str | None = None,
+        block_tokens: int | None = None, overwrite: bool = False, resume: bool = False, fields: Mapping[str, str] | str | None = None,
         engine: EngineOptions | None = None, progress: Callable[[int, int], object] | None = None,
         **options: Any) -> Summary:
     """`banyan.ask` on a Ray cluster.
@@ -163,35 +166,36 @@ def ask(data: Data, output: Path, questions: Questions = None, *, folder: Path,
     …). `workers` (None: as many as the cluster has room for) have `cpus_per_worker` and `gpus_per_worker` each; with
     GPUs the device is cuda. Workers of several kinds are a list of `Workers`. A block has about `block_tokens` tokens to
     compute (None: so many that every worker gets some dozens of blocks). An output that is there is kept unless
-    `overwrite`, or unless this folder's job wrote it. `progress` hears how many blocks are done, of how many.
+    `overwrite`, or unless this folder's job wrote it. A folder that has the job goes on with it; with `resume` it must
+    have one. `progress` hears how many blocks are done, of how many.
     """
     task = ask_task(questions, own_options("ask", options))
     return run("ask", data, output, task,
-               Cluster(folder, workers, cpus_per_worker, gpus_per_worker, block_tokens, overwrite, progress), model=model,
+               Cluster(folder, workers, cpus_per_worker, gpus_per_worker, block_tokens, overwrite, resume, progress), model=model,
                model_options=model_options, common=question_list(questions), fields=fields, engine=engine)
 
 
 def extract(data: Data, output: Path, schema: Schema, *, folder: Path, model: Path | None = None,
             model_options: Mapping[str, Any] | None = None, workers: int | Workers | Sequence[Workers] | None = None,
             cpus_per_worker: float = 1, gpus_per_worker: float = 0, block_tokens: int | None = None,
-            overwrite: bool = False, fields: Mapping[str, str] | str | None = None, engine: EngineOptions | None = None,
+            overwrite: bool = False, resume: bool = False, fields: Mapping[str, str] | str | None = None, engine: EngineOptions | None = None,
             progress: Callable[[int, int], object] | None = None, **options: Any) -> Summary:
     """`banyan.extract` on a Ray cluster; the parameters are those of `ask`."""
     task = native_names("extract", extract_task(schema, own_options("extract", options)))
     return run("extract", data, output, task,
-               Cluster(folder, workers, cpus_per_worker, gpus_per_worker, block_tokens, overwrite, progress), model=model,
+               Cluster(folder, workers, cpus_per_worker, gpus_per_worker, block_tokens, overwrite, resume, progress), model=model,
                model_options=model_options, common=[], fields=fields, engine=engine)
 
 
 def rag(data: Data, output: Path, *, folder: Path, model: Path | None = None,
         model_options: Mapping[str, Any] | None = None, workers: int | Workers | Sequence[Workers] | None = None,
         cpus_per_worker: float = 1, gpus_per_worker: float = 0, block_tokens: int | None = None, overwrite: bool = False,
-        fields: Mapping[str, str] | str | None = None, engine: EngineOptions | None = None,
+        resume: bool = False, fields: Mapping[str, str] | str | None = None, engine: EngineOptions | None = None,
         progress: Callable[[int, int], object] | None = None, **options: Any) -> Summary:
     """`banyan.rag` on a Ray cluster; the parameters are those of `ask`. An index must be seen by all workers, and each
     of them loads encoder and reranker, if any, once."""
     named = {name: value.path if isinstance(value, (Encoder, Index)) else os.fspath(value) if isinstance(value, os.PathLike)
              else value for name, value in own_options("rag", options).items()}
     return run("rag", data, output, rag_task(named),
-               Cluster(folder, workers, cpus_per_worker, gpus_per_worker, block_tokens, overwrite, progress), model=model,
+               Cluster(folder, workers, cpus_per_worker, gpus_per_worker, block_tokens, overwrite, resume, progress), model=model,
                model_options=model_options, common=[], fields=fields, engine=engine)

@@ -1,5 +1,6 @@
 // Encoders (texts in, vectors out, as `banyan embed` gives them) and indexes of documents.
 #include <algorithm>
+#include <optional>
 
 #include "banyan/retrieval.h"
 #include "bound.h"
@@ -158,9 +159,40 @@ nb::list Search(const BoundIndex& self, const std::string& query, size_t count,
   return list;
 }
 
+nb::list PathsOf(const std::vector<std::string>& paths) {
+  nb::list list;
+  for (const std::string& path : paths) {
+    list.append(nb::steal(
+        PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<Py_ssize_t>(path.size()))));
+  }
+  return list;
+}
+
+// (changed, gone, added, what a person should know of them)
+nb::tuple Changes(const BoundIndex& self) {
+  IndexChanges changes;
+  {
+    const nb::gil_scoped_release unlocked;
+    changes = self.index->Changes();
+  }
+  return nb::make_tuple(PathsOf(changes.changed), PathsOf(changes.gone), PathsOf(changes.added),
+                        changes.Text());
+}
+
+// (inputs, words of a passage at most, encoder or "", search of vectors)
+nb::tuple SettingsOf(const std::string& directory) {
+  const std::optional<IndexSettings> settings = DocumentIndex::SettingsOf(directory);
+  if (!settings) {
+    throw Error(ErrorKind::kNotFound, directory + ": no index there");
+  }
+  return nb::make_tuple(PathsOf(settings->inputs), settings->passage_words, settings->encoder,
+                        VectorSearchName(settings->vectors));
+}
+
+// What the index in the folder had is kept only where `updates`.
 nb::dict Build(const std::string& directory, const std::vector<std::string>& inputs,
                int passage_words, BoundEncoder* encoder, const std::string& vectors,
-               const nb::object& notice, const nb::object& progress) {
+               const nb::object& notice, const nb::object& progress, bool updates) {
   IndexOptions options;
   options.passage_words = passage_words;
   options.vectors = ParseVectorSearch(vectors);
@@ -187,7 +219,8 @@ nb::dict Build(const std::string& directory, const std::vector<std::string>& inp
   IndexReceipt receipt;
   {
     const nb::gil_scoped_release unlocked;
-    receipt = DocumentIndex::Build(directory, inputs, options);
+    receipt = updates ? DocumentIndex::Update(directory, inputs, options)
+                      : DocumentIndex::Build(directory, inputs, options);
   }
   nb::dict fields;
   fields["documents"] = receipt.documents;
@@ -237,7 +270,8 @@ void AddEncoder(nb::module_& module) {
 
 void AddRetrieval(nb::module_& module) {
   module.def("build_index", &Build, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
-             nb::arg().none(), nb::arg().none());
+             nb::arg().none(), nb::arg().none(), nb::arg());
+  module.def("index_settings", &SettingsOf);
   // The model that must be loaded for questions with these options; empty: none.
   module.def("wanted_encoder",
              [](const nb::dict& task) { return WantedEncoder(ReadAll(task, RagOptionsOf)); });
@@ -253,6 +287,7 @@ void AddRetrieval(nb::module_& module) {
                    [](const BoundIndex& self) {
                      return self.index->encoder() ? self.index->encoder()->name : std::string();
                    })
+      .def("changes", &Changes)
       .def("search", &Search, nb::arg(), nb::arg(), nb::arg().none());
 }
 

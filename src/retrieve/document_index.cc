@@ -1,6 +1,7 @@
 // Indexes in folders: built, updated, opened and searched. And the names of signals and searches.
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "banyan/retrieval.h"
 #include "base/error.h"
@@ -8,6 +9,7 @@
 #include "retrieve/bm25.h"
 #include "retrieve/corpus.h"
 #include "retrieve/index_build.h"
+#include "retrieve/index_changes.h"
 #include "retrieve/index_file.h"
 #include "retrieve/vector_search.h"
 
@@ -37,8 +39,12 @@ const char* VectorSearchName(VectorSearch search) {
 }
 
 struct DocumentIndex::Parts {
-  std::string directory;
-  std::vector<IndexedFile> files;
+  Parts(const std::string& directory_, std::vector<IndexedFile> files_,
+        std::vector<std::string> inputs)
+      : directory(directory_), files(directory_, std::move(files_), std::move(inputs)) {}
+
+  const std::string directory;
+  const IndexedFiles files;
   std::vector<size_t> file_of;  // [passages]
   std::vector<Passage> passages;
   Bm25 bm25;
@@ -96,12 +102,11 @@ std::shared_ptr<const DocumentIndex> DocumentIndex::Open(const std::string& dire
   }
   const MappedFile file(path);
   IndexContents contents = ReadIndexBytes(file.bytes(), path);
-  auto parts = std::make_unique<Parts>();
-  parts->directory = directory;
+  auto parts =
+      std::make_unique<Parts>(directory, std::move(contents.files), std::move(contents.inputs));
   for (const IndexedDocument& document : contents.documents) {
     parts->file_of.insert(parts->file_of.end(), document.passages, document.file);
   }
-  parts->files = std::move(contents.files);
   parts->passages = std::move(contents.passages);
   parts->bm25 =
       Bm25::FromWords(static_cast<std::int64_t>(parts->passages.size()), std::move(contents.words));
@@ -128,16 +133,10 @@ const IndexEncoder* DocumentIndex::encoder() const {
 }
 
 SourceState DocumentIndex::StateOf(std::int32_t passage) const {
-  const IndexedFile& file = parts_->files.at(parts_->file_of.at(static_cast<size_t>(passage)));
-  const std::string place = PlaceOfFile(parts_->directory, file.path);
-  std::error_code none;
-  if (!fs::exists(place, none)) return SourceState::kGone;
-  try {
-    return HashOfFile(place) == file.hash ? SourceState::kSame : SourceState::kChanged;
-  } catch (const Error&) {
-    return SourceState::kGone;  // for whoever would read it
-  }
+  return parts_->files.StateOf(parts_->file_of.at(static_cast<size_t>(passage)));
 }
+
+IndexChanges DocumentIndex::Changes() const { return parts_->files.Changes(); }
 
 const std::string& DocumentIndex::fingerprint() const { return parts_->fingerprint; }
 

@@ -89,9 +89,9 @@ class Update {
       covered.push_back(Absolute(input));
       if (fs::exists(fs::status(input))) {
         there.push_back(input);
-        inputs_.insert(PathInIndex(input));
+        inputs_.insert(PathInIndex(directory_.string(), input));
       } else if (KnowsBelow(covered.back())) {
-        inputs_.erase(PathInIndex(input));  // it was there
+        inputs_.erase(PathInIndex(directory_.string(), input));  // it was there
       } else {
         Throw(ErrorKind::kNotFound, "{}: no such file or folder", input);
       }
@@ -138,12 +138,6 @@ class Update {
   }
 
  private:
-  std::string PathInIndex(const std::string& path) const {
-    fs::path normal = Absolute(path);
-    if (!normal.has_filename()) normal = normal.parent_path();
-    return normal.lexically_relative(directory_).string();
-  }
-
   bool KnowsBelow(const fs::path& place) const {
     return std::ranges::any_of(before_, [&](const auto& file) {
       return IsBelow((directory_ / file.first).lexically_normal(), place);
@@ -161,7 +155,7 @@ class Update {
   }
 
   void Look(const std::string& file) {
-    const std::string path = PathInIndex(file);
+    const std::string path = PathInIndex(directory_.string(), file);
     if (after_.contains(path)) return;  // given twice
     const auto before = before_.find(path);
     Digest hash;
@@ -372,6 +366,12 @@ Digest HashOfFile(const std::string& path) {
 std::string PlaceOfFile(const std::string& directory, const std::string& path_in_index) {
   const fs::path place = (Absolute(directory) / path_in_index).lexically_normal();
   return place.lexically_proximate(fs::current_path()).string();
+}
+
+std::string PathInIndex(const std::string& directory, const std::string& path) {
+  fs::path normal = Absolute(path);
+  if (!normal.has_filename()) normal = normal.parent_path();
+  return normal.lexically_relative(Absolute(directory)).string();
 }
 
 IndexReceipt MakeIndex(const LockedFolder& folder, const std::vector<std::string>& inputs,

@@ -215,6 +215,34 @@ class Tables(AskTest):
         self.assertIn("PATTERN:OURS=THEIRS", self.ask(self.path("d"), *ANSWER, "--field", "x:y=z", code=2).stderr)
 
 
+class Slips(AskTest):
+    def test_fields_that_are_called_almost_right(self):
+        path = self.write("in.jsonl", [{"id": 1, "contxt": "Text.", "question": "What?"},
+                                       {"id": 2, "context": "Text.", "questions": [{"qestion": "What?"}]},
+                                       {"id": 3, "context": "Text.", "questions": ["What?"], "instuction": "Be brief."}])
+        run = self.ask(path, "--max-new", "2", "-o", self.path("out.jsonl"), "--ordered", code=1)
+        rows = self.rows("out.jsonl")
+        self.assertEqual(rows[0]["error"]["message"],
+                         f"{path}, line 1: expected the field 'context', found none; did you mean 'context' by 'contxt'?")
+        self.assertIn("did you mean 'question' by 'qestion'?", rows[1]["error"]["message"])
+        self.assertEqual(rows[2]["instuction"], "Be brief.")
+        self.assertIn(f"{path}, line 3: the field 'instuction' is carried, not read (in 1 row); did you mean 'instruction'?",
+                      run.stderr)
+
+    def test_columns(self):
+        path = self.write("in.csv", b"id,contxt,lables\n1,Text.,\n")
+        said = self.ask(path, "-q", "What?", code=2).stderr
+        self.assertIn("expected a column 'context'; the header has id, contxt, lables", said)
+        self.assertIn("did you mean 'contxt'?", said)
+        said = self.ask(path, "-q", "What?", "--field", "context=contxt", "--field", "choices=labels", code=2).stderr
+        self.assertIn("expected a column 'labels' for 'choices'; the header has id, contxt, lables; did you mean 'lables'?", said)
+
+    def test_equal_choices(self):
+        path = self.write("in.jsonl", [{"id": 1, "context": "Text.", "question": "Is it?", "choices": ["yes", "no", "yes"]}])
+        self.assertIn("'choices': expected different texts, found \"yes\" twice",
+                      self.answers(path, "--max-new", "2", code=1)[0]["error"]["message"])
+
+
 class Encodings(AskTest):
     def test_latin_1(self):
         text = self.write("a.txt", "Die Fähre heißt Möwe.".encode("latin-1"))

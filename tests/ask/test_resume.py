@@ -37,10 +37,10 @@ class Resume(AskTest):
         """Kills the job at random moments, resumes it, and at last lets it end."""
         generator = random.Random(7)
         killed = 0
-        command = self.command(self.input, *ANSWER, "-o", output, "--checkpoint", "0.01",
-                               "--resume", *arguments)
+        command = self.command(self.input, *ANSWER, "-o", output, "--checkpoint", "0.01", *arguments)
         while killed < kills:
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            resume = ["--resume"] if os.path.exists(output) else []
+            process = subprocess.Popen([*command, *resume], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             try:
                 process.communicate(timeout=generator.uniform(0.0, seconds))
                 self.assertEqual(process.returncode, 1)
@@ -52,7 +52,21 @@ class Resume(AskTest):
                 # Done too early: begin anew, so that every kill has something to destroy.
                 for name in (output, output + ".journal"):
                     os.remove(name)
-        self.ask(self.input, *ANSWER, "-o", output, "--resume", *arguments, code=1)
+        resume = ["--resume"] if os.path.exists(output) else []
+        self.ask(self.input, *ANSWER, "-o", output, *resume, *arguments, code=1)
+
+    def test_nothing_to_go_on_with(self):
+        output = self.path("absent.jsonl")
+        refused = self.ask(self.input, *ANSWER, "-o", output, "--resume", code=2).stderr
+        self.assertIn(f"{output}: there is nothing to go on with: no such file; without --resume the job begins", refused)
+        self.assertFalse(os.path.exists(output))
+        self.assertIn("--resume needs an output file", self.ask(self.input, *ANSWER, "--resume", code=2).stderr)
+        # Whatever there is, or is not: begun or gone on with.
+        self.ask(self.input, *ANSWER, "-o", output, "--resume", "--overwrite", code=1)
+        self.assertEqual(same_rows(self.rows("absent.jsonl")), same_rows(self.uninterrupted()))
+        # What a job left that was killed before its first row.
+        open(self.path("empty.jsonl"), "w").close()
+        self.ask(self.input, *ANSWER, "-o", self.path("empty.jsonl"), "--resume", code=1)
 
     def test_killed_fifty_times(self):
         expected = same_rows(self.uninterrupted())

@@ -64,6 +64,8 @@ class Workshop:
 
     def command(self, folder, name, more, input_file=None):
         source = str(input_file or self.input)
+        if not (folder / name).exists():  # killed before it had an output: there is nothing to go on with
+            more = [option for option in more if option not in ("--resume", "--retry-errors")]
         return [BANYAN, "ask", "-m", self.model, source, *ANSWER, "-o", str(folder / name), *more]
 
     def run(self, folder, name, more, codes=None, input_file=None, **faults):

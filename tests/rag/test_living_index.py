@@ -69,6 +69,26 @@ class LivingIndex(RagTest):
         run = self.run_banyan(*ask, "--json")
         self.assertEqual(json.loads(run.stdout)["stale"], [{"source": "notes/b.txt", "state": "gone"}])
 
+    def test_whoever_uses_an_old_one_hears_of_it(self):
+        self.notes()
+        self.write("notes/blank.txt", " \n")  # nothing of it would be in the index
+        self.index("notes", code=1)
+        questions = self.write("q.jsonl", [{"id": 1, "question": "When does the ferry Marigold leave?"}])
+        uses = (("rag", "search", "ferry"), ("rag", "-m", MODEL, "When does the ferry Marigold leave?"),
+                ("rag", "-m", MODEL, questions, "--index", ".banyan-index"))
+        for command in uses:
+            self.assertNotIn("older than its documents", self.run_banyan(*command).stderr)
+        self.write("notes/a.txt", "The ferry Marigold leaves at 8:15.")
+        os.remove(self.path("notes/b.txt"))
+        self.write("notes/new.md", "The pier is old.")
+        for command in uses:
+            self.assertIn(".banyan-index: the index is older than its documents: 1 changed, 1 gone, 1 new (notes/a.txt, "
+                          "notes/b.txt, notes/new.md); answers come from what it has; 'banyan rag index .banyan-index' "
+                          "brings it up to date", self.run_banyan(*command).stderr)
+        self.index(".banyan-index", code=1)
+        for command in uses:
+            self.assertNotIn("older than its documents", self.run_banyan(*command).stderr)
+
     def test_what_cannot_be_read_is_named_and_stays(self):
         file_permissions.skip_unless_they_hold(self.folder, BANYAN)
         self.notes()

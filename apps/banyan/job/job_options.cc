@@ -12,6 +12,7 @@
 #include "banyan/error.h"
 #include "program/hub.h"
 #include "program/models.h"
+#include "program/near_names.h"
 #include "program/options.h"
 #include "shell/help.h"
 #include "shell/parse_message.h"
@@ -28,7 +29,7 @@ std::string DidYouMeanModel(const std::string& name) {
   const std::vector<KnownModel> models = ListModels();
   std::vector<std::string> names;
   for (const KnownModel& model : models) names.push_back(model.name);
-  const std::string nearest = Nearest(name, names);
+  const std::string nearest = NearestName(name, names);
   if (nearest.empty()) return "; 'banyan model list' shows those that there are";
   for (const KnownModel& model : models) {
     if (model.name != nearest) continue;

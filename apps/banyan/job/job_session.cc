@@ -43,6 +43,11 @@ int ShowEstimate(const JobEstimate& estimate, bool quiet) {
   return estimate.error_rows > 0 ? 1 : 0;
 }
 
+void SayChanges(const DocumentIndex& index) {
+  const std::string text = index.Changes().Text();
+  if (!text.empty()) SayLine(text);
+}
+
 JobSession::JobSession(JobOptions& job, bool quiet, bool verbose)
     : job_(job), quiet_(quiet), verbose_(verbose), line_(::isatty(STDERR_FILENO) == 1) {
   // Rows that come to the same terminal show how far it is.

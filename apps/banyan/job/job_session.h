@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "banyan/job.h"
+#include "banyan/retrieval.h"
 #include "terminal/terminal.h"
 
 namespace banyan::app {
@@ -13,6 +14,9 @@ namespace banyan::app {
 // What a dry run found: for people on stderr unless `quiet`, as JSON on stdout. Returns the exit
 // code.
 int ShowEstimate(const JobEstimate& estimate, bool quiet);
+
+// To stderr, when the index is older than its documents; it is used all the same.
+void SayChanges(const DocumentIndex& index);
 
 class JobSession {
  public:

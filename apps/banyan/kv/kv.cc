@@ -15,6 +15,7 @@
 #include "banyan/error.h"
 #include "banyan/kv_store.h"
 #include "job/job_options.h"
+#include "job/job_session.h"
 #include "model/reader_offer.h"
 #include "program.h"
 #include "program/fresh_file.h"
@@ -90,7 +91,10 @@ void KvAddCommand::Resolve() {
   if (add.job.inputs.empty() == index.empty()) {
     throw Error(ErrorKind::kUsage, "kv add: expected documents, or an index (--for rag --index)");
   }
-  if (!index.empty()) add.rag.index = DocumentIndex::Open(index);
+  if (!index.empty()) {
+    add.rag.index = DocumentIndex::Open(index);
+    SayChanges(*add.rag.index);
+  }
   table.ReadFiles([](const std::string&, const std::string&) {});
   add.rag.instruction = add.ask.instruction;
   add.rag.chat = add.ask.chat;

@@ -54,6 +54,7 @@ class Searcher {
   explicit Searcher(SearchCommand& command) : top_(static_cast<size_t>(command.top)) {
     RagOptions rag;
     rag.index = index_ = DocumentIndex::Open(command.index);
+    if (!command.quiet) SayChanges(*index_);
     if (command.by != "auto") {
       rag.candidates = NamedValue(command.by, "--by", CandidateNames());
     }
@@ -291,6 +292,7 @@ std::string AlternativesText(const Json& row) {
 }
 
 int AnswerOne(const RagCommand& command) {
+  if (command.rag.index && !command.quiet) SayChanges(*command.rag.index);
   const std::shared_ptr<Model> model = command.run.LoadModel(command.quiet);
   const std::string row =
       AnswerRag(model, command.run.engine, command.rag, command.job.inputs.front());

@@ -19,6 +19,7 @@
 #include "banyan/error.h"
 #include "banyan/version.h"
 #include "job/job_options.h"
+#include "job/job_session.h"
 #include "model/reader_offer.h"
 #include "program.h"
 #include "program/message_text.h"
@@ -179,7 +180,9 @@ void ServeCommand::Resolve() {
   serve.max_files = ParseBytes(max_files, "--max-files");
   if (serve.model_name.empty()) serve.model_name = NameOfModel(run.load.model);
   if (!encoder.empty()) serve.encoder_name = NameOfModel(encoder);
-  if (!index.empty()) serve.index = DocumentIndex::Open(index);
+  if (index.empty()) return;
+  serve.index = DocumentIndex::Open(index);
+  if (!quiet) SayChanges(*serve.index);
 }
 
 #ifdef BANYAN_WITH_SERVE

@@ -13,36 +13,13 @@
 #include <vector>
 
 #include "banyan/error.h"
+#include "program/near_names.h"
 #include "program/options.h"
 #include "shell/option_words.h"
 #include "terminal/terminal.h"
 
 namespace banyan::app {
 namespace {
-
-// Letters changed, added, left out, or swapped with their neighbour.
-size_t Changes(std::string_view a, std::string_view b) {
-  // cost[i][j]: from the first i letters of a to the first j of b.
-  std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
-  for (size_t j = 0; j <= b.size(); ++j) cost[0][j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t changed = cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      cost[i][j] = std::min({changed, cost[i - 1][j] + 1, cost[i][j - 1] + 1});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return cost[a.size()][b.size()];
-}
-
-bool OneBeginsTheOther(std::string_view a, std::string_view b) {
-  constexpr size_t kEnough = 3;
-  const size_t length = std::min(a.size(), b.size());
-  return length >= kEnough && a.substr(0, length) == b.substr(0, length);
-}
 
 // The version that no longer takes knobs of comparisons on commands that do not show them.
 constexpr const char* kMovedOptionsEnd = "0.4.0";
@@ -133,7 +110,7 @@ std::string NoSuchOption(const CLI::App& command, const std::string& word) {
   // The dashes say nothing about what was meant.
   const size_t letters = std::min(name.find_first_not_of('-'), name.size());
   std::string nearest = KnownElsewhereAs(command, std::string_view(name).substr(letters));
-  if (nearest.empty()) nearest = Nearest(name.substr(letters), LongNames(command));
+  if (nearest.empty()) nearest = NearestName(name.substr(letters), LongNames(command));
   return fmt::format("{}no option '{}'{}", Subject(command), name,
                      DidYouMean(nearest.empty() ? "" : "--" + nearest));
 }
@@ -244,26 +221,6 @@ std::string WhatIsWrong(const CLI::App& command, const CLI::ParseError& error) {
 
 }  // namespace
 
-std::string Nearest(std::string_view word, const std::vector<std::string>& known) {
-  constexpr size_t kMostChanges = 3, kLongestWord = 64;
-  if (word.size() > kLongestWord) return "";
-  const size_t most = std::clamp<size_t>(word.size() / 3, 1, kMostChanges);
-  std::string nearest;
-  size_t fewest = 0;
-  for (const std::string& candidate : known) {
-    // An abbreviation is as near as a slip; of two, the shorter.
-    const bool begins = OneBeginsTheOther(word, candidate);
-    const size_t changes = begins ? 1 : Changes(word, candidate);
-    if (changes > most) continue;
-    const bool shorter = begins && changes == fewest && candidate.size() < nearest.size();
-    if (nearest.empty() || changes < fewest || shorter) {
-      nearest = candidate;
-      fewest = changes;
-    }
-  }
-  return nearest;
-}
-
 std::string NoSuchCommand(const CLI::App& command, const std::string& word) {
   // Names, and what is typed for them: "get" is also looked for as "model get".
   std::vector<std::string> names, typed;
@@ -277,7 +234,7 @@ std::string NoSuchCommand(const CLI::App& command, const std::string& word) {
       typed.push_back(sub->get_name() + " " + below->get_name());
     }
   }
-  std::string nearest = Nearest(word, names);
+  std::string nearest = NearestName(word, names);
   if (!nearest.empty()) nearest = typed[std::ranges::find(names, nearest) - names.begin()];
   std::error_code ignored;
   if (nearest.empty() && command.get_parent() == nullptr &&

@@ -29,8 +29,4 @@ std::string WhereToReadOn(const CLI::App& command);
 // The command that was chosen: the last of root's chain of subcommands that were parsed.
 const CLI::App& ChosenCommand(const CLI::App& root);
 
-// The known word that needs the fewest letters changed, added, left out or swapped to become
-// `word`, or that begins as it does; empty when none is near.
-std::string Nearest(std::string_view word, const std::vector<std::string>& known);
-
 }  // namespace banyan::app

@@ -2,11 +2,14 @@
 #include "tasks/ask/ask_record.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
 #include "base/characters.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "tasks/input/field_names.h"
 #include "text/unicode.h"
 
 namespace banyan {
@@ -14,10 +17,14 @@ namespace {
 
 constexpr size_t kMostQuestions = 100'000;
 
+constexpr std::array<std::string_view, 7> kFields = {
+    "id", "context", "instruction", "questions", "question", "question_id", "choices"};
+
 const std::string& TextField(const Json& object, const char* name) {
   const auto it = object.find(name);
   if (it == object.end() || it->is_null()) {
-    Throw(ErrorKind::kInput, "expected the field '{}', found none", name);
+    Throw(ErrorKind::kInput, "expected the field '{}', found none{}", name,
+          DidYouMeanField(object, name, kFields));
   }
   if (!it->is_string()) {
     Throw(ErrorKind::kInput, "'{}': expected text, found {}", name, TypeName(*it));
@@ -41,12 +48,17 @@ std::vector<std::string> ReadChoices(const Json& value) {
     Throw(ErrorKind::kInput, "'choices': expected a list of texts, found {}", TypeName(value));
   }
   std::vector<std::string> choices;
+  std::set<std::string> seen;
   for (const Json& choice : list) {
     if (!choice.is_string() || IsBlank(choice.get_ref<const std::string&>())) {
       Throw(ErrorKind::kInput, "'choices': expected texts that are not empty, found {}",
             DumpJson(choice));
     }
     choices.push_back(choice.get<std::string>());
+    if (!seen.insert(choices.back()).second) {
+      Throw(ErrorKind::kInput, "'choices': expected different texts, found {} twice",
+            DumpJson(choice));
+    }
   }
   return choices;
 }
@@ -148,9 +160,7 @@ std::vector<AskQuestion> ReadQuestions(std::string_view text, const std::string&
 }
 
 bool IsAskField(const std::string& name) {
-  static const std::set<std::string> fields = {
-      "id", "context", "instruction", "questions", "question", "question_id", "choices"};
-  return fields.contains(name);
+  return std::ranges::find(kFields, name) != kFields.end();
 }
 
 AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common) {
@@ -181,7 +191,8 @@ AskRecord ReadAskRecord(const Json& row, const std::vector<AskQuestion>& common)
   }
   if (record.questions.empty()) {
     Throw(ErrorKind::kInput,
-          "expected questions, found none (the field 'questions', -q TEXT, or --questions FILE)");
+          "expected questions, found none (the field 'questions', -q TEXT, or --questions FILE){}",
+          DidYouMeanField(row, "question", kFields));
   }
   NumberQuestions(record.questions);
   for (const auto& [name, value] : row.items()) {

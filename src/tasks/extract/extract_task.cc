@@ -14,6 +14,7 @@
 #include "tasks/extract/extract_panel.h"
 #include "tasks/extract/extract_report.h"
 #include "tasks/extract/extract_work.h"
+#include "tasks/input/field_names.h"
 #include "tasks/input/input.h"
 #include "tasks/job/job.h"
 #include "tasks/options/task_options.h"
@@ -213,7 +214,8 @@ ExtractRecord ExtractTask::Read(const InputRow& row) const {
   }
   const auto text = row.value.find("text");
   if (text == row.value.end() || text->is_null()) {
-    Throw(ErrorKind::kInput, "expected the field 'text' or 'documents', found none");
+    Throw(ErrorKind::kInput, "expected the field 'text' or 'documents', found none{}",
+          DidYouMeanField(row.value, "text"));
   }
   if (!text->is_string()) {
     Throw(ErrorKind::kInput, "'text': expected text, found {}", TypeName(*text));

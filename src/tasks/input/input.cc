@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/work_budget.h"
 #include "load/model_parts.h"
+#include "program/near_names.h"
 #include "tasks/input/input.h"
 #include "tasks/input/input_rows.h"
 
@@ -36,7 +37,12 @@ std::optional<InputKind> KnownKind(const std::string& file, const InputOptions& 
   return InputKindOfFile(file);
 }
 
-// Throws when a needed column is not among `names`.
+std::string DidYouMeanColumn(const std::string& wanted, const std::vector<std::string>& names) {
+  const std::string near = NearestName(wanted, names);
+  return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
+}
+
+// Throws when a column that is needed, or that `fields` name, is not among `names`.
 void CheckColumns(const std::string& file, const std::vector<std::string>& names,
                   const InputOptions& options) {
   const std::vector<std::vector<std::string>> needed = options.NeededOf(file);
@@ -52,9 +58,17 @@ void CheckColumns(const std::string& file, const std::vector<std::string>& names
     if (found) continue;
     const std::string& ours = options.needed[i].front();
     Throw(ErrorKind::kUsage,
-          "{}: expected a column {}; the header has {} ({} says which one it is)",
+          "{}: expected a column {}; the header has {} ({} says which one it is){}",
           file == "-" ? "standard input" : file, wanted, fmt::join(names, ", "),
-          ours == "id" ? "--id NAME" : fmt::format("--field {}=NAME", ours));
+          ours == "id" ? "--id NAME" : fmt::format("--field {}=NAME", ours),
+          DidYouMeanColumn(needed[i].front(), names));
+  }
+  for (const auto& [ours, theirs] : options.FieldsOf(file)) {
+    const bool may_miss = ours == "id" || std::ranges::find(names, theirs) != names.end();
+    if (may_miss) continue;
+    Throw(ErrorKind::kUsage, "{}: expected a column '{}' for '{}'; the header has {}{}",
+          file == "-" ? "standard input" : file, theirs, ours, fmt::join(names, ", "),
+          DidYouMeanColumn(theirs, names));
   }
 }
 

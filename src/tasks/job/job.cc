@@ -177,6 +177,9 @@ JobReceipt JobRunner::Run() {
     if (options_.notice && !output_.finished())
       options_.notice(fmt::format("--columns: no row had a field '{}'", column));
   }
+  for (const std::string& notice : intake_.MistypedNotices()) {
+    if (options_.notice && !output_.finished()) options_.notice(notice);
+  }
   ReportProgress(true);
   return MakeReceipt();
 }

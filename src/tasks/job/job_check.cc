@@ -134,6 +134,11 @@ void CheckOutputFile(const JobOptions& options) {
       (plain && ::access(folder.c_str(), W_OK) != 0)) {
     Throw(ErrorKind::kIo, "{}: cannot open the output: permission denied", options.output);
   }
+  if (options.resume && !options.overwrite && !exists) {
+    Throw(ErrorKind::kUsage,
+          "{}: there is nothing to go on with: no such file; without --resume the job begins",
+          options.output);
+  }
 }
 
 // A plain file that begins like no row. What comes through a pipe cannot be looked at twice.

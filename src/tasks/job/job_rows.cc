@@ -167,7 +167,12 @@ RowQueue::State RowQueue::Take(InputRow& row, double seconds) {
 
 JobIntake::JobIntake(const Task& task, const Model& model, const JobOptions& options,
                      const JobOutput& output, RowQueue& input)
-    : task_(task), options_(options), output_(output), input_(input), stacks_(task, model) {}
+    : task_(task),
+      options_(options),
+      output_(output),
+      input_(input),
+      stacks_(task, model),
+      mistyped_(task.name()) {}
 
 JobIntake::State JobIntake::Take(std::vector<TakenRow>& rows) {
   const State state = Read();
@@ -189,6 +194,7 @@ JobIntake::State JobIntake::Read() {
     if (state == RowQueue::State::kRow) {
       ++rows_read_;
       AddToInputHash(row);
+      mistyped_.Look(row);
       TakenRow taken = Judge(std::move(row));
       if (!IsInShard(options_, taken.row.index)) continue;
       if (output_.finished() && !taken.key.done) output_.CheckSameInput(&taken.row, 0);

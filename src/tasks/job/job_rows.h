@@ -17,6 +17,7 @@
 
 #include "banyan/job.h"
 #include "base/hash.h"
+#include "tasks/input/field_names.h"
 #include "tasks/input/input.h"
 #include "tasks/job/task.h"
 #include "tasks/output/journal.h"
@@ -167,6 +168,8 @@ class JobIntake {
   // Files of which not all could be read, and the first 20 of these, with the reasons.
   std::int64_t unread_inputs() const { return unread_inputs_; }
   const std::vector<std::string>& unread() const { return unread_; }
+  // Fields that were perhaps to be read.
+  std::vector<std::string> MistypedNotices() const { return mistyped_.Notices(); }
   // JobOptions::strict: what could not be read, which ends the job; empty: nothing.
   const std::string& stopped_at() const { return stopped_at_; }
 
@@ -189,6 +192,7 @@ class JobIntake {
   std::int64_t unread_inputs_ = 0;
   std::vector<std::string> unread_;
   std::string stopped_at_;
+  MistypedFields mistyped_;
 };
 
 }  // namespace banyan

@@ -8,6 +8,7 @@
 #include "base/characters.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "tasks/input/field_names.h"
 #include "tasks/input/input.h"
 #include "text/unicode.h"
 
@@ -17,7 +18,8 @@ namespace {
 std::string TextOf(const Json& object, const char* name, const std::string& where) {
   const auto it = object.find(name);
   if (it == object.end() || !it->is_string() || IsBlank(it->get_ref<const std::string&>())) {
-    Throw(ErrorKind::kInput, "{}: expected a text '{}' that is not empty", where, name);
+    Throw(ErrorKind::kInput, "{}: expected a text '{}' that is not empty{}", where, name,
+          it == object.end() ? DidYouMeanField(object, name) : "");
   }
   return it->get<std::string>();
 }
@@ -36,7 +38,8 @@ RagDocument ReadDocument(const Json& value, size_t number) {
   }
   const auto text = value.find("text");
   if (text == value.end() || !text->is_string()) {
-    Throw(ErrorKind::kInput, "{}: expected a text 'text'", where);
+    Throw(ErrorKind::kInput, "{}: expected a text 'text'{}", where,
+          text == value.end() ? DidYouMeanField(value, "text") : "");
   }
   document.text = text->get<std::string>();
   const Json id = value.value("id", Json());

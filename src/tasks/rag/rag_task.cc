@@ -387,6 +387,10 @@ JobReceipt RunRag(std::shared_ptr<Model> model, const EngineOptions& engine_opti
   JobOptions questions = WithIdColumn(job);
   CheckJob(questions);
   RagTask task(model, rag);
+  if (rag.index && job.notice) {
+    const std::string changes = rag.index->Changes().Text();
+    if (!changes.empty()) job.notice(changes);
+  }
   questions.other_document_field.clear();  // a field 'text' of a question is carried
   return JobRunner(model, engine_options, task, questions).Run();
 }
