@@ -73,6 +73,19 @@ def json_text(value: Any) -> str:
         raise NoJson(f"{error}") from error
 
 
+def nan_as_null(value: Any) -> Any:
+    """A list, an array or a dict with null for each NaN in it, at any depth; anything else as it is."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if type(value).__module__ == "numpy":
+        return nan_as_null(value.tolist()) if type(value).__name__ != "datetime64" else value
+    if isinstance(value, (list, tuple)):
+        return [nan_as_null(one) for one in value]
+    if isinstance(value, Mapping):
+        return {name: nan_as_null(one) for name, one in value.items()}
+    return value
+
+
 def _reason(value: Any, error: ValueError) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         name = "NaN" if math.isnan(value) else "inf" if value > 0 else "-inf"
@@ -103,8 +116,8 @@ def json_line(row: Mapping[str, Any]) -> bytes:
 
 def row_line(row: Mapping[str, Any], place: int, lost: dict[str, int] | None = None, needed: Container[str] = ()) -> bytes:
     """The same of a job's input: a row that cannot be written becomes one that says why, with what else it has. `lost`:
-    the row is of a table, whose columns are kept elsewhere; then only a column that is `needed` is missed, and `lost`
-    counts the others."""
+    the row is of a table, whose columns are kept elsewhere; then NaN is null, also in lists, only a column that is
+    `needed` is missed, and `lost` counts the others."""
     try:
         return json_line(row)
     except NoJson as error:
@@ -112,8 +125,9 @@ def row_line(row: Mapping[str, Any], place: int, lost: dict[str, int] | None = N
         kept: dict[str, Any] = {}
         for name, value in row.items():
             try:
-                json_text(value)
-                kept[str(name)] = value
+                shown = value if lost is None else nan_as_null(value)
+                json_text(shown)
+                kept[str(name)] = shown
             except NoJson as reason:
                 if lost is not None and name in needed:
                     problem = NoJson(reason.reason, str(name))
