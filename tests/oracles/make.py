@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes the oracles of this folder: tiny random models, and what other software computes with them.
 
-usage: make.py [GROUP[/NAME] ...]     groups: models families lora encoders gguf texts (default: all)
+usage: make.py [GROUP[/NAME] ...]     groups: models families hybrids lora encoders gguf texts (default: all)
 
 README.md says what is here and which packages made it. Weights come from seeds, so a second run writes the same
 weights; expected values may differ in the last printed digit on another processor.
 """
+import functools
 import json
 import pathlib
 import random
@@ -98,6 +99,53 @@ FAMILIES = {
         "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": None,
         "use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1, "tie_word_embeddings": True,
         "rope_parameters": rope(1e6, rope_type="yarn", factor=4.0, original_max_position_embeddings=512)}),
+    "gemma4": ("Gemma4Text", {
+        "num_hidden_layers": 6, "num_key_value_heads": 1, "intermediate_size": 40, "global_head_dim": 24,
+        "layer_types": [SLIDING, SLIDING, FULL, SLIDING, SLIDING, FULL], "sliding_window": 24,
+        "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": VOCABULARY, "num_kv_shared_layers": 2,
+        "use_double_wide_mlp": True, "final_logit_softcapping": 30.0, "tie_word_embeddings": True,
+        "rope_parameters": {FULL: rope(1e6, rope_type="proportional", partial_rotary_factor=0.25),
+                            SLIDING: rope(1e4)}}),
+    "gemma4-mixture": ("Gemma4Text", {
+        "num_hidden_layers": 3, "intermediate_size": 40, "global_head_dim": 24, "num_global_key_value_heads": 1,
+        "attention_k_eq_v": True, "layer_types": [SLIDING, SLIDING, FULL], "sliding_window": 24,
+        "hidden_size_per_layer_input": 0, "enable_moe_block": True, "num_experts": 7, "top_k_experts": 3,
+        "moe_intermediate_size": 16, "tie_word_embeddings": True,
+        "rope_parameters": {FULL: rope(1e6, rope_type="proportional", partial_rotary_factor=0.25),
+                            SLIDING: rope(1e4)}}),
+}
+
+LINEAR = "linear_attention"
+DELTA = {"head_dim": 16, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
+         "linear_num_key_heads": 2, "linear_num_value_heads": 4, "num_hidden_layers": 4,
+         "layer_types": [LINEAR, LINEAR, FULL, LINEAR]}
+MAMBA = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": None, "mamba_n_heads": 8, "mamba_d_head": 8,
+         "mamba_d_state": 12, "mamba_d_conv": 4, "mamba_n_groups": 2, "mamba_expand": 2, "mamba_chunk_size": 16,
+         "num_hidden_layers": 4, "layer_types": [LINEAR, LINEAR, FULL, LINEAR], "attention_multiplier": 0.25,
+         "embedding_multiplier": 1.5, "residual_multiplier": 0.7, "logits_scaling": 0.5,
+         "position_embedding_type": "nope", "rope_parameters": rope(1e4)}
+CONV = {"num_hidden_layers": 4, "layer_types": ["conv", FULL, "conv", FULL], "conv_L_cache": 3, "head_dim": None,
+        "tie_word_embeddings": True, "rope_parameters": rope(1e6)}
+# Some layers keep a state instead of keys: no skeletons with position gaps.
+HYBRIDS = {
+    "lfm2": ("Lfm2", {**CONV, "block_auto_adjust_ff_dim": False}),
+    "lfm2-mixture": ("Lfm2Moe", {**CONV, "num_dense_layers": 1, "num_experts": 6, "num_experts_per_tok": 2,
+                                 "moe_intermediate_size": 16, "use_expert_bias": True, "norm_topk_prob": True}),
+    "qwen3_5": ("Qwen3_5Text", {**DELTA, "rope_parameters": rope(
+        1e7, partial_rotary_factor=0.25, mrope_interleaved=True, mrope_section=[1, 1, 0])}),
+    "qwen3_5-mixture": ("Qwen3_5MoeText", {
+        **DELTA, "num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 24, "rope_parameters": rope(
+            1e7, partial_rotary_factor=0.25, mrope_interleaved=True, mrope_section=[1, 1, 0])}),
+    "qwen3-next": ("Qwen3Next", {
+        **DELTA, "num_experts": 7, "num_experts_per_tok": 3, "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 24, "decoder_sparse_step": 1, "norm_topk_prob": True,
+        "mlp_only_layers": [1], "rope_parameters": rope(1e7, partial_rotary_factor=0.25)}),
+    "granite4-h": ("GraniteMoeHybrid", {**MAMBA, "num_local_experts": 0, "num_experts_per_tok": 0,
+                                        "shared_intermediate_size": 64}),
+    "granite4-h-mixture": ("GraniteMoeHybrid", {
+        **MAMBA, "num_local_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 16,
+        "shared_intermediate_size": 24}),
 }
 
 
@@ -105,16 +153,18 @@ def fill(model, seed):
     """Random weights that give logits of ordinary spread: matrices keep the size of what they multiply."""
     generator = torch.Generator().manual_seed(seed)
     model.eval()
-    one = 0.0 if model.config.model_type == "gemma3_text" else 1.0  # Gemma stores norms minus one
+    minus_one = model.config.model_type.startswith(("gemma3_text", "qwen3_5", "qwen3_next"))  # stored so
     # Where embeddings are the output matrix too, a token would mostly predict itself unless they are small beside what
     # layers add; the last norm makes up for it.
     tied = hasattr(model, "lm_head") and model.config.tie_word_embeddings
     for name, value in sorted(model.named_parameters()):
         noise = torch.randn(value.shape, generator=generator)
         if name.endswith("norm.weight") or "LayerNorm.weight" in name:
-            noise = 0.2 * noise + one
-            if tied and name == "model.norm.weight":
+            noise = 0.2 * noise + (0.0 if minus_one and "linear_attn" not in name else 1.0)
+            if tied and name in ("model.norm.weight", "model.embedding_norm.weight"):
                 noise += 5.0
+        elif "conv" in name and value.ndim == 3:
+            noise *= 0.6
         elif value.ndim == 1 or name.endswith("_bias"):
             noise = 0.3 * noise  # biases, sinks
         elif "embed" in name or "lm_head" in name:
@@ -130,7 +180,7 @@ def decoder(kind, changes, seed):
     if settings["head_dim"] is None:  # hidden_size / num_attention_heads
         del settings["head_dim"]
     config = getattr(transformers, kind + "Config")(**settings, attn_implementation="eager", dtype="float32")
-    class_name = kind.replace("Gemma3Text", "Gemma3") + "ForCausalLM"
+    class_name = kind.replace("Text", "") + "ForCausalLM"
     return fill(getattr(transformers, class_name)(config), seed)
 
 
@@ -233,10 +283,11 @@ def make_decoders(group, table, only=None):
         model = decoder(kind, changes, seed=100 + number)
         model.save_pretrained(folder)
         oracle = Oracle(model, seed=f"{group} {name}")
-        write_json(folder / "golden.json", {
-            "prompts": oracle.prompts((5, 23, 61), 24), "stacked": oracle.stacked(),
-            "skeleton": oracle.skeleton(20, (4, 2, 5, 3, 1), 10),
-            "skeleton_k": oracle.skeleton(26, (3, 4, 2, 6), [4, 12, 1, 7]), "experts": oracle.experts()})
+        golden = {"prompts": oracle.prompts((5, 23, 61), 24), "stacked": oracle.stacked()}
+        if group != "hybrids":
+            golden["skeleton"] = oracle.skeleton(20, (4, 2, 5, 3, 1), 10)
+            golden["skeleton_k"] = oracle.skeleton(26, (3, 4, 2, 6), [4, 12, 1, 7])
+        write_json(folder / "golden.json", {**golden, "experts": oracle.experts()})
         print(group, name, flush=True)
 
 
@@ -340,9 +391,9 @@ def make_gguf():
         print("gguf", name, flush=True)
 
 
+TABLES = {"models": MODELS, "families": FAMILIES, "hybrids": HYBRIDS}
 GROUPS = {
-    "models": lambda *name: make_decoders("models", MODELS, *name),
-    "families": lambda *name: make_decoders("families", FAMILIES, *name),
+    **{group: functools.partial(make_decoders, group, table) for group, table in TABLES.items()},
     "lora": make_lora,
     "encoders": make_encoders,
     "gguf": make_gguf,
@@ -355,6 +406,6 @@ if __name__ == "__main__":
     transformers.logging.disable_progress_bar()
     for wanted in sys.argv[1:] or GROUPS:
         group, *name = wanted.split("/")
-        if group not in GROUPS or (name and name[0] not in {"models": MODELS, "families": FAMILIES}.get(group, ())):
-            sys.exit(f"unknown: {wanted}; groups are {', '.join(GROUPS)}, names those of models and families")
+        if group not in GROUPS or (name and name[0] not in TABLES.get(group, ())):
+            sys.exit(f"unknown: {wanted}; groups are {', '.join(GROUPS)}, names those of {', '.join(TABLES)}")
         GROUPS[group](*name)
