@@ -20,6 +20,7 @@ _PATTERNS = (
     (re.compile(r"^rows, line (\d+): (row \d+(?=[,:]))?"), lambda m: m[2] or f"row {int(m[1]) - 1}: "),
     (re.compile(r"--field (\S+?)=NAME"), r'fields={"\1": NAME}'),
     (re.compile(r"'banyan rag index --encoder MODEL'"), "Index.build(…, encoder=MODEL)"),
+    (re.compile(r"'banyan rag index'"), "Index.build(…)"),
     (re.compile(r"'banyan rag index ([^']+)'"), r"Index('\1').update()"),
     (re.compile(r"--[a-z-]+, in requests ([a-z_]+)"), r"\1"),
     (re.compile(r"-q TEXT, or --questions FILE"), "or the parameter questions"),

@@ -10,8 +10,8 @@ from ._errors import Error
 from ._options import Path
 
 Question = Union[str, Mapping[str, Any]]
-#: A schema of `extract`: a dict or JSON text, or a class of pydantic.
-Schema = Union[str, Mapping[str, Any], type]
+#: A schema of `extract`: a dict or JSON text, a .json file, or a class of pydantic.
+Schema = Union[str, "os.PathLike[str]", Mapping[str, Any], type]
 #: A question, several, or a dict of names and questions: the names are the answers' ``question_id``.
 Questions = Union[Question, Sequence[Question], None]
 
@@ -57,6 +57,13 @@ def question_options(questions: Questions) -> dict[str, Any]:
 def json_text(value: Any) -> str | None:
     """A schema as JSON: a text as it is, a dict, a class of pydantic (or anything with ``model_json_schema``), a dataclass
     or TypedDict that pydantic understands."""
+    if isinstance(value, os.PathLike) or isinstance(value, str) and _names_a_schema(value):
+        try:
+            return pathlib.Path(value).read_text("utf-8")
+        except OSError as error:
+            raise Error(f"schema: {os.fspath(value)}: {error.strerror}", "not_found") from error
+        except UnicodeDecodeError as error:
+            raise Error(f"schema: {os.fspath(value)}: not valid UTF-8", "input") from error
     if value is None or isinstance(value, str):
         return value
     if hasattr(value, "model_json_schema"):
@@ -71,6 +78,11 @@ def json_text(value: Any) -> str | None:
         return json.dumps(value)
     except TypeError as error:
         raise Error(f"schema: expected a dict, JSON text or a class of pydantic, found {type(value).__name__}") from error
+
+
+def _names_a_schema(text: str) -> bool:
+    """A file is meant, not JSON."""
+    return text.endswith(".json") and "\n" not in text and not text.lstrip().startswith(("{", "[", '"'))
 
 
 def examples_file(value: Path | Sequence[Mapping[str, Any]] | None) -> str | None:
@@ -107,7 +119,15 @@ def example_pairs(examples: Path | Sequence[Mapping[str, str]] | None) -> list[t
         return []
     rows: Sequence[Mapping[str, str]]
     if isinstance(examples, (str, os.PathLike)):
-        rows = [json.loads(line) for line in pathlib.Path(examples).read_text("utf-8").splitlines() if line.strip()]
+        try:
+            rows = [json.loads(line) for line in pathlib.Path(examples).read_text("utf-8").splitlines() if line.strip()]
+        except OSError as error:
+            raise Error(f"examples: {os.fspath(examples)}: {error.strerror}", "not_found") from error
+        except ValueError as error:
+            raise Error(f"examples: {os.fspath(examples)}: expected JSONL: {error}", "input") from error
     else:
         rows = examples
+    for place, row in enumerate(rows):
+        if not isinstance(row, Mapping) or not all(isinstance(row.get(name), str) for name in ("question", "answer")):
+            raise Error(f"examples: row {place}: expected a dict with the texts 'question' and 'answer', found {row!r:.80}", "input")
     return [(row["question"], row["answer"]) for row in rows]

@@ -49,7 +49,7 @@ def extract(data: Data, schema: Schema, *, model: Model | Path | None = None,
     | parameter | |
     |---|---|
     | `data` | as of `ask` |
-    | `schema` | a dict, JSON text or a class of pydantic (docs/extract.md): ``{"attributes": [{"name": "weight", "type": "number", "unit": "kg"}]}`` |
+    | `schema` | a dict, JSON text, a .json file or a class of pydantic (docs/extract.md): ``{"attributes": [{"name": "weight", "type": "number", "unit": "kg"}]}`` |
     """
     return run_job(extract_call(data, schema, model=model, output=output, engine=engine, progress=progress,
                                 timeout=timeout, options=options, **more))

@@ -17,7 +17,7 @@ from ._embed import Encoder, opened_encoder
 from ._errors import Error, in_words_of_python
 from ._options import Vectors
 from ._columns import InputColumns
-from ._tables import iterate_rows
+from ._tables import as_table, is_text, iterate_rows
 from ._values import json_line
 
 log = logging.getLogger("banyan")
@@ -33,14 +33,16 @@ _LOOK_SECONDS = 1.0
 
 def _input_files(inputs: Documents, folder: str) -> list[str]:
     """The files to read: those given, or one in the index's folder with the documents that are in memory."""
-    if isinstance(inputs, (str, os.PathLike)):
-        return [os.fspath(inputs)]
-    if isinstance(inputs, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in inputs):
-        return [os.fspath(one) for one in inputs]
+    given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
+    if isinstance(given, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in given):
+        texts = [str(one) for one in given if is_text(one)]
+        if texts:
+            raise Error(f"{texts[0][:60]}: no such file or folder; a text is given as a row, {{'text': …}}", "not_found")
+        return [os.fspath(one) for one in given]
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, _DOCUMENTS)
     with open(f"{path}.{os.getpid()}.part", "wb") as file:
-        for place, row in enumerate(iterate_rows(inputs, InputColumns("embed"))):
+        for place, row in enumerate(iterate_rows(as_table(inputs, "embed", None), InputColumns("embed"))):
             text = row.get("text")
             if not isinstance(text, str):
                 reason = f"expected a text in 'text', found {type(text).__name__}"
@@ -64,7 +66,12 @@ class Passage:
 
 @dataclasses.dataclass
 class IndexChanges:
-    """Files that are not what an index was made of."""
+    """Files that are not what an index was made of; false when all are.
+
+    >>> index = banyan.Index.build(None, [{"id": "a", "text": "The ferry leaves at seven."}])
+    >>> index.changes().changed
+    []
+    """
 
     changed: list[str]
     gone: list[str]

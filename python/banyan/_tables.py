@@ -72,6 +72,11 @@ def _names_a_file(one: str | os.PathLike[str]) -> bool:
     return ends_so or "/" in one or one == "-"
 
 
+def is_text(one: str | os.PathLike[str]) -> bool:
+    """Whether it is a text, and no name of a file."""
+    return not _names_a_file(one)
+
+
 class ParquetPath(str):
     """A file of a partitioned folder, with the columns that its place in the folder gives: ``year=2024/part.parquet``."""
 
@@ -422,7 +427,7 @@ def arrow_batches(data: Any) -> tuple[Any, Iterable[Any]] | None:
 
 
 def _dict_rows(data: Iterable[Any], columns: InputColumns) -> Iterator[dict[str, Any]]:
-    if not isinstance(data, collections.abc.Iterable):
+    if not isinstance(data, collections.abc.Iterable) or isinstance(data, (str, bytes, bytearray, set, frozenset)):
         raise Error(f"data: expected files, texts, rows or a table, found {type(data).__name__}", "input")
     columns.store = RowStore()
     document = columns.fields.get(DOCUMENT_FIELD[columns.task], DOCUMENT_FIELD[columns.task])

@@ -252,6 +252,14 @@ class Jobs(PackageTest):
         summary = banyan.ray.ask(first, self.path("out.jsonl"), **call)
         self.assertEqual((summary.blocks_this_run, (self.folder / "out.jsonl").read_bytes()), (0, before))
 
+    def test_resume_needs_a_folder_with_a_job(self):
+        job = {"folder": self.path("job"), "model": self.model_path, "workers": 1, "max_new": 2}
+        with self.assertRaisesRegex(banyan.Error, "job: there is nothing to go on with: no job was planned in this folder"):
+            banyan.ray.ask(documents(2), self.path("out.jsonl"), **job, resume=True)
+        self.assertFalse(os.path.exists(self.path("job")))
+        self.assertEqual(banyan.ray.ask(documents(2), self.path("out.jsonl"), **job).rows, 4)
+        self.assertEqual(banyan.ray.ask(documents(2), self.path("out.jsonl"), **job, resume=True).blocks_this_run, 0)
+
     def test_what_is_wrong_is_said_before_workers_start(self):
         for options, words in (({"max_now": 3}, "max_now: there is no such option; did you mean 'max_new'?"),
                                ({"engine": {"rows": 3}}, "engine: rows: there is no such option"),

@@ -94,6 +94,37 @@ class Names(Refusals):
                      lambda: self.ask(path, "What?", fields={"context": "body", "choices": "lables"}))
 
 
+class Data(Refusals):
+    def test_what_is_no_data_is_called_by_its_type(self):
+        for data in (b"Text.", {"Text."}, 5, None):
+            self.refused(f"data: expected files, texts, rows or a table, found {type(data).__name__}", lambda: self.ask(data, "What?"))
+
+    def test_a_schema_may_be_a_file(self):
+        import pathlib
+
+        path = self.write("fields.json", [{"attributes": [{"name": "thing"}]}])
+        for schema in (path, pathlib.Path(path)):
+            self.assertIn("values", banyan.extract(["Text."], schema, model=self.model)[0])
+        self.refused("schema: absent.json: No such file or directory",
+                     lambda: banyan.extract(["Text."], "absent.json", model=self.model))
+
+    def test_examples(self):
+        rows = [{"question": "What?", "examples": None}]
+        for examples, words in ((["text"], "examples: row 0: expected a dict with the texts 'question' and 'answer', found 'text'"),
+                                ([{"question": "What?"}], "examples: row 0: expected a dict"),
+                                ("absent.jsonl", "examples: absent.jsonl: No such file or directory")):
+            self.refused(words, lambda: banyan.rag(rows, experts="examples", examples=examples, model=self.model))
+
+    def test_documents_of_an_index(self):
+        import pandas
+
+        index = banyan.Index.build(None, pandas.Series(["The ferry leaves.", "The barge is green."]))
+        self.assertEqual([one.text for one in index.search("ferry")], ["The ferry leaves."])
+        self.refused("The ferry leaves.: no such file or folder; a text is given as a row",
+                     lambda: banyan.Index.build(None, ["The ferry leaves."]))
+        self.refused("no index there; make one with Index.build(…)", lambda: banyan.Index(self.path("absent")))
+
+
 class Choices(Refusals):
     def test_equal_ones_are_refused(self):
         words = """'choices': expected different texts, found "yes" twice"""
