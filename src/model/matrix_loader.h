@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/unset_vector.h"
 #include "kernels/kernels.h"
 #include "model/adapter.h"
 #include "model/weights.h"
@@ -26,7 +27,7 @@ struct AdaptedRows {
 
 struct MergedMatrix {
   HostTensor tensor;  // [all rows, columns], a view of `bytes`; moving keeps it valid
-  std::vector<std::byte> bytes;
+  UnsetVector<std::byte> bytes;
 };
 
 // The stacked parts in the order of `row_order` (see Kernels::LoadMatrix), each row as float32 plus

@@ -1,6 +1,8 @@
 #include "kernels/cpu/packed_matrix.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "base/error.h"
 #include "tensor/narrow_floats.h"
@@ -49,12 +51,45 @@ void PackFloatRow(const SourceRow& source, std::int64_t columns, float* panel, i
   }
 }
 
-void PackHalfRow(const SourceRow& source, std::int64_t columns, std::uint16_t* panel, int lane) {
+void PackHalfRow(const SourceRow& source, std::int64_t columns, std::uint16_t* panel, int lane,
+                 std::int64_t begin = 0) {
   const auto* values = reinterpret_cast<const unsigned char*>(source.bytes().data());
-  for (std::int64_t c = 0; c < columns; ++c) {
+  for (std::int64_t c = begin; c < columns; ++c) {
     panel[c * kPanelWidth + lane] =
         static_cast<std::uint16_t>(values[2 * c] | (values[2 * c + 1] << 8));
   }
+}
+
+// Eight rows at once, in squares of eight columns: rows in, columns out.
+constexpr int kSquare = 8;
+using HalfSquare = std::uint16_t __attribute__((vector_size(2 * kSquare)));
+
+void Transpose(HalfSquare (&square)[kSquare]) {
+  for (int round = 0; round < 3; ++round) {
+    HalfSquare next[kSquare];
+    for (int i = 0; i < kSquare / 2; ++i) {
+      const HalfSquare a = square[i], b = square[i + kSquare / 2];
+      next[2 * i] = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+      next[2 * i + 1] = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+    }
+    std::copy(next, next + kSquare, square);
+  }
+}
+
+// `rows`: kSquare of them, which become lanes from `lane` on.
+void PackHalfRows(const SourceRow* rows, std::int64_t columns, std::uint16_t* panel, int lane) {
+  const std::byte* bytes[kSquare];
+  for (int i = 0; i < kSquare; ++i) bytes[i] = rows[i].bytes().data();
+  std::int64_t c = 0;
+  for (; c + kSquare <= columns; c += kSquare) {
+    HalfSquare square[kSquare];
+    for (int i = 0; i < kSquare; ++i) std::memcpy(&square[i], bytes[i] + 2 * c, sizeof(square[i]));
+    Transpose(square);
+    for (int i = 0; i < kSquare; ++i) {
+      std::memcpy(panel + (c + i) * kPanelWidth + lane, &square[i], sizeof(square[i]));
+    }
+  }
+  for (int i = 0; i < kSquare; ++i) PackHalfRow(rows[i], columns, panel, lane + i, c);
 }
 
 void PackQuantizedRow(const SourceRow& source, std::int64_t columns, PackedPart& part,
@@ -98,6 +133,19 @@ bool FitsNibbles(DType type) {
   }
 }
 
+// Of panels that rows do not fill.
+void ClearPanel(PackedPart& part, std::int64_t panel) {
+  const auto clear = [&](auto& values) {
+    const size_t size = values.size() / static_cast<size_t>(part.panels());
+    std::fill_n(values.begin() + panel * static_cast<std::int64_t>(size), size, 0);
+  };
+  clear(part.f32);
+  clear(part.half);
+  clear(part.codes);
+  clear(part.scales);
+  clear(part.minima);
+}
+
 PackedPart PackPart(std::span<const SourceRow> rows, std::int64_t columns,
                     const PackOptions& options, ThreadPool& pool) {
   const PanelType type = PanelTypeFor(rows.front().tensor->dtype, options.keep_compact);
@@ -121,12 +169,18 @@ PackedPart PackPart(std::span<const SourceRow> rows, std::int64_t columns,
     part.half.resize(elements);
   }
   pool.ForEach(part.panels(), [&](std::int64_t panel, int) {
+    if ((panel + 1) * kPanelWidth > part.rows) ClearPanel(part, panel);
     for (int lane = 0; lane < kPanelWidth; ++lane) {
       const std::int64_t row = panel * kPanelWidth + lane;
       if (row >= part.rows) break;
       const SourceRow& source = rows[static_cast<size_t>(row)];
       const std::int64_t offset = panel * columns * kPanelWidth;
-      if (type == PanelType::kF32) {
+      const bool half = type == PanelType::kF16 || type == PanelType::kBF16;
+      static_assert(std::endian::native == std::endian::little, "as files have them");
+      if (half && lane % kSquare == 0 && row + kSquare <= part.rows) {
+        PackHalfRows(&source, columns, part.half.data() + offset, lane);
+        lane += kSquare - 1;
+      } else if (type == PanelType::kF32) {
         PackFloatRow(source, columns, part.f32.data() + offset, lane);
       } else if (type == PanelType::kQuantized) {
         PackQuantizedRow(source, columns, part, panel, lane);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/unset_vector.h"
 #include "kernels/cpu/loops/integer_kernels.h"
 #include "kernels/cpu/loops/vector_kernels.h"
 #include "kernels/kernels.h"
@@ -92,11 +93,11 @@ struct PackedPart {
   PanelType type = PanelType::kF32;
   std::int64_t first_row = 0;
   std::int64_t rows = 0;
-  std::vector<float> f32;           // [panels, columns, 16]
-  std::vector<std::uint16_t> half;  // [panels, columns, 16], f16 or bf16
-  std::vector<std::uint8_t> codes;  // panels as `layout` says
+  UnsetVector<float> f32;           // [panels, columns, 16]
+  UnsetVector<std::uint16_t> half;  // [panels, columns, 16], f16 or bf16
+  UnsetVector<std::uint8_t> codes;  // panels as `layout` says
   QuantizedLayout layout;
-  std::vector<float> scales, minima;  // [panels, columns / group, 16]; minima may be empty
+  UnsetVector<float> scales, minima;  // [panels, columns / group, 16]; minima may be empty
   int group = 0;
 
   std::int64_t panels() const { return (rows + kPanelWidth - 1) / kPanelWidth; }
