@@ -137,6 +137,23 @@ class Grounded(RagTest):
         for row in free:
             self.assertNotIn("confidence", row)
 
+    def test_one_question_is_answered_as_in_a_job(self):
+        """On the command line documents answer alone while the experts still write."""
+        found = collections.Counter()
+        for number in (5, 9, 10, 11, 13, 14):  # in some of them a document's own answer replaces the joint one
+            asked, folder, index = record(number), f"notes{number}", f"index{number}"
+            for document in asked["documents"]:
+                self.write(f"{folder}/{document['id']}.txt", document["text"])
+            self.run_banyan("rag", "index", index, folder, "--quiet", "--new")
+            more = ("--index", index, *(["--verify"] if number == 10 else []))
+            [row] = self.rag(self.write("in.jsonl", [{"id": "question", "question": asked["question"]}]), *more)
+            one = self.run_banyan("rag", "-m", MODEL, asked["question"], *more, "--json", "--quiet", "--kv-store", "none").stdout
+            self.assertEqual(timeless(json.loads(one)), timeless(row))
+            found["replaced"] += row["trace"]["joint"] != row["answer"]
+            found["scored"] += bool(row["trace"]["candidates"]) and not row["trace"]["candidates"][0]["documents"]
+        self.assertGreater(found["replaced"], 1, found)
+        self.assertGreater(found["scored"], 0, found)
+
     def model_with(self, name, **of_rag):
         """The shipped model with another card."""
         card = {"copies": True, "confidence": {"ask": {"answer": LOG_ODDS, "null": LOG_ODDS}, **of_rag}}

@@ -83,6 +83,10 @@ std::vector<RagEvidence::Candidate> RagEvidence::Candidates(const RagAnswers& an
   return candidates;
 }
 
+bool RagEvidence::IsSaidAlone(const RagAnswers& answers, const std::string& said) const {
+  return !said.empty() && !Candidates(answers, said).front().documents.empty();
+}
+
 std::optional<size_t> RagEvidence::ClearlySurer(const RagAnswers& answers,
                                                 const std::string& said) const {
   if (CalibrationOf("answer") == nullptr) return std::nullopt;

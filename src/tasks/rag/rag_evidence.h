@@ -22,6 +22,8 @@ class RagEvidence {
 
   // Whether the answer may be shown: where answers are copied, a document has it.
   bool Stands(const std::string& said) const;
+  // Whether a document answers by itself what all experts say together.
+  bool IsSaidAlone(const RagAnswers& answers, const std::string& said) const;
   // The document whose own answer is clearly surer than `said`, what all experts say together.
   // Nothing: there is none, or the model's card has no calibration.
   std::optional<size_t> ClearlySurer(const RagAnswers& answers, const std::string& said) const;

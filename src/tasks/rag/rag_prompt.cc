@@ -201,7 +201,10 @@ PromptSegment RagRequests::Alone(std::vector<size_t> documents, size_t source,
                                  const std::vector<TokenId>& said) {
   if (!said.empty()) documents.push_back(source);
   PromptSegment root = OfEach(*settings_.prompt, documents);
-  if (!said.empty()) root.below.back().below.front().answers.front().forced = said;
+  if (said.empty()) return root;
+  AnswerRequest& scored = root.below.back().below.front().answers.front();
+  scored.tag = kScoredTag;
+  scored.forced = said;
   return root;
 }
 

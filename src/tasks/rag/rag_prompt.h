@@ -65,6 +65,7 @@ struct RagSettings {
   std::unique_ptr<Retriever> retriever;
   std::unique_ptr<KvConcat> kv_concat;    // of kv-concat; else null
   bool copies = false;                    // answers are spans of documents
+  bool in_haste = false;                  // few documents answer alone beside all together
   std::shared_ptr<const TokenTrie> trie;  // for answers that are copied; else null
 };
 
@@ -83,8 +84,9 @@ class RagRequests {
   // right after the system prompt, so questions that read the same ones share their KV. Where the
   // one document is left out the prior answers alone.
   PromptSegment Experts(std::uint64_t tag, std::optional<size_t> left_out = std::nullopt);
+  static constexpr std::uint64_t kScoredTag = 1 << 20;
   // What documents answer alone, tagged with their places in `documents`, from 1; and, tagged with
-  // the next number, what `source` says to the tokens `said`, if there are any.
+  // kScoredTag, what `source` says to the tokens `said`, if there are any.
   PromptSegment Alone(std::vector<size_t> documents, size_t source,
                       const std::vector<TokenId>& said);
   // A note of each document, tagged with its number, from 1.
