@@ -9,7 +9,7 @@ PIP = CC=$${CC:-cc} CXX=$${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(1) -m 
 PYTHON_TESTS = cd python/tests && PATH=$$PWD/../../build/python/bin:$$PATH BANYAN=$$PWD/../../$(RELEASE)/banyan MAKE_TINY_MODEL=$$PWD/../../$(RELEASE)/make_tiny_model python -B -m unittest -v
 
 .PHONY: help setup build test test-places test-asan test-tsan test-asan-serve test-tsan-serve test-plain test-clang test-soak test-real test-serve test-browser test-python test-ray test-ray-faults \
-        test-faults ci ci-full demo evidence evidence-gpu model install deb wheel release test-release format tidy fuzz cuda clean
+        test-faults ci ci-full demo evidence evidence-gpu model install deb wheel wheels release test-release format tidy fuzz cuda clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -77,6 +77,11 @@ test-browser: build  ## what people see, in Debian's Chromium; PICTURES=DIR keep
 wheel: | setup  ## the Python package for this architecture: build/wheels/banyan_engine-*.whl; PYTHON=python3.12 makes an abi3 one
 	@tools/setup.sh python3-dev python3-pip python3-venv
 	PYTHON=$(PYTHON) CUDA=$(CUDA) CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) tools/wheel.sh
+
+# Python 3.12 and newer load one module, older ones need one each. Only the module is compiled anew for them.
+PYTHONS ?= python3.10 python3.11 python3.12
+wheels: | setup  ## a wheel for each of PYTHONS="python3.10 python3.11 python3.12"
+	for python in $(PYTHONS); do SKBUILD_BUILD_DIR=build/wheel-objects $(MAKE) wheel PYTHON=$$python || exit 1; done
 
 # All that the module is compiled from, at any depth.
 PYTHON_SOURCES := $(shell find src include apps python/native cmake -name '*.cc' -o -name '*.h' -o -name '*.inc' -o -name '*.cmake' -o -name layers.txt)
