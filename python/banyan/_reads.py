@@ -32,12 +32,24 @@ def files_read(data: Any) -> list[str]:
     if kind.startswith("pyarrow.") and kind.endswith("Dataset"):
         return [*getattr(data, "files", []), *(file for child in getattr(data, "children", []) for file in files_read(child))]
     if kind.startswith("ray.data.") and hasattr(data, "input_files"):
-        return [file.removeprefix("file://") for file in data.input_files()]
+        return [file.removeprefix("file://") for file in [*data.input_files(), *_listed_by_ray(data)]]
     if kind.startswith("polars.") and kind.endswith("LazyFrame"):
         return _of_polars(data)
     if kind.endswith("DuckDBPyRelation"):
         return _of_duckdb(data)
     return []
+
+
+def _listed_by_ray(dataset: Any) -> Iterator[str]:
+    """Paths that steps of a Dataset's plan will list when it runs: newer versions leave them out of `input_files`."""
+    try:
+        steps = list(dataset._logical_plan.dag.post_order_iter())
+    except AttributeError:  # a plan of another form
+        return
+    for step in steps:
+        for path in [*(getattr(step, "paths", None) or ()), *(getattr(step, "source_paths", None) or ())]:
+            if isinstance(path, (str, os.PathLike)):
+                yield os.fspath(path)
 
 
 def _of_polars(frame: Any) -> list[str]:
