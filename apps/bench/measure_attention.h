@@ -22,7 +22,7 @@ inline Batch RowsFrom(const Batch& all, int begin, int most) {
   const auto part = [&](const std::vector<std::int32_t>& values) {
     return std::vector<std::int32_t>(values.begin() + begin, values.begin() + end);
   };
-  return {part(all.tokens), part(all.positions), part(all.slots), {}, {}};
+  return {part(all.tokens), part(all.positions), part(all.slots), {}, {}, {}};
 }
 
 inline AttentionPlan PlanWithoutReading(const Batch& batch) {

@@ -18,6 +18,7 @@ namespace banyan {
 enum class Gate {
   kSilu,      // x / (1 + exp(-x)): SwiGLU
   kGeluTanh,  // x / 2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))): GeGLU as Gemma has it
+  kLogistic,  // 1 / (1 + exp(-x)); where Kernels::any_layers()
 };
 
 // What the softmax that gives the chosen experts' shares runs over.

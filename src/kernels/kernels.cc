@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/cpu_kernels.h"
+#include "kernels/host_states.h"
 #include "kernels/reference/reference_kernels.h"
 #include "program/models.h"
 #include "tensor/narrow_floats.h"
@@ -27,6 +28,27 @@ void Kernels::RmsNormGroups(const Tensor&, const Vector&, float, Tensor&) {
 
 void Kernels::GateColumns(Gate, const Tensor&, const Tensor&, std::int64_t, Tensor&) {
   BANYAN_CHECK(any_layers());
+}
+
+void Kernels::GateRows(Gate, const Tensor&, Tensor&) { BANYAN_CHECK(any_layers()); }
+
+void Kernels::Convolve(const StepInputs&, const ConvolutionCall&, StateMemory&, Tensor&) {
+  BANYAN_CHECK(any_layers());
+}
+
+void Kernels::Scan(const StepInputs&, const ScanCall&, StateMemory&, Tensor&) {
+  BANYAN_CHECK(any_layers());
+}
+
+std::shared_ptr<StateMemory> Kernels::NewStateMemory(const StateShape& shape, int layers,
+                                                     int slots) {
+  BANYAN_CHECK(any_layers());
+  return std::make_shared<HostStates>(shape, layers, slots);
+}
+
+void Kernels::CopyStates(std::span<const StateCopy> copies, StateMemory& states) {
+  BANYAN_CHECK(any_layers());
+  for (const StateCopy& copy : copies) AsHostStates(states).Copy(copy);
 }
 
 void Kernels::MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,

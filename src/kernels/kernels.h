@@ -22,6 +22,7 @@
 #include "kernels/low_rank.h"
 #include "kernels/random_weights.h"
 #include "kernels/sampling.h"
+#include "kernels/states.h"
 #include "kernels/tensor.h"
 #include "plan/attention_plan.h"
 #include "plan/batch.h"
@@ -206,7 +207,8 @@ class Kernels {
   virtual void ExpectWeights(std::int64_t /*weights*/) {}
   // A matrix [sum of rows, columns] of the given parts stacked by rows (fused Q, K, V may have
   // different types), in the backend's own layout. If `row_order` is not empty, row i is stacked
-  // source row row_order[i]. REQUIRES: equal columns.
+  // source row row_order[i]; where any_layers(), not all of them need be there. REQUIRES: equal
+  // columns.
   virtual std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                                    std::span<const std::int32_t> row_order) = 0;
   // Made in backend memory: the same bf16 values on every backend (random_weights.h).
@@ -233,6 +235,12 @@ class Kernels {
                          std::span<std::byte> bytes) = 0;
   virtual void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
                           KvMemory& kv) = 0;
+  // Memory for states of `layers` layers; their values are undefined. Throws kLimit when memory
+  // runs out. Where any_layers(), like all that takes states; the default keeps them on the host.
+  virtual std::shared_ptr<StateMemory> NewStateMemory(const StateShape& shape, int layers,
+                                                      int slots);
+  // In the order of operations. REQUIRES: as CopyPages.
+  virtual void CopyStates(std::span<const StateCopy> copies, StateMemory& states);
   // Bytes that can still be allocated on the device; nullopt where memory is the host's.
   virtual std::optional<std::int64_t> FreeDeviceMemory() const { return std::nullopt; }
   // Bytes of one page over all layers, for budgets.
@@ -309,6 +317,14 @@ class Kernels {
   //                                       gates, out [rows, n], values [rows, at least first + n]
   virtual void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
                            Tensor& out);
+  // x[r][i] *= gate(gates[r][0]). Where any_layers().                   gates [rows, 1]
+  virtual void GateRows(Gate gate, const Tensor& gates, Tensor& x);
+  // The convolution and the matrices of a layer that keeps a state (states.h); runs as
+  // Batch::states says. Convolve changes the state's window, Scan its matrices.
+  //                       out [rows, channels] of Convolve, [rows, heads * value_dim] of Scan
+  virtual void Convolve(const StepInputs& step, const ConvolutionCall& call, StateMemory& states,
+                        Tensor& out);
+  virtual void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states, Tensor& out);
   // x[r][i] = f(x[r][i]).
   virtual void Activate(Activation f, Tensor& x) = 0;
   // out[i] = x[batch.logit_rows[i]].

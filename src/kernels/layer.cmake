@@ -48,9 +48,10 @@ if(BANYAN_UNITY)
     set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${group})
   endfunction()
   banyan_group_kernels(cpu cpu/cpu_kernels cpu/cpu_path cpu/expert_mixer cpu/kv_pages cpu/machine_rates
-    cpu/packed_matrix cpu/product_tiles cpu/token_chooser)
-  banyan_group_kernels(reference reference/reference_kernels reference/reference_network)
-  banyan_group_kernels(shared experts fusion host_choices low_rank page_form probe_costs units/work_units)
+    cpu/packed_matrix cpu/product_tiles cpu/state_layers cpu/token_chooser)
+  banyan_group_kernels(reference reference/reference_kernels reference/reference_network
+    reference/reference_states)
+  banyan_group_kernels(shared experts fusion host_choices host_states low_rank page_form probe_costs units/work_units)
 endif()
 
 # The cuda backend: kernels and the host code that goes with them in *.cu, the rest in *.cc (fmt does not

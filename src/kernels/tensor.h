@@ -34,11 +34,19 @@ class Vector {
   std::int64_t size = 0;
 };
 
+// Slots for states, each of all layers that keep one (states.h).
+class StateMemory {
+ public:
+  virtual ~StateMemory() = default;
+  int slots = 0;
+};
+
 // All pages of all layers.
 class KvMemory {
  public:
   virtual ~KvMemory() = default;
   int pages = 0;
+  std::shared_ptr<StateMemory> states;  // null where no layer keeps a state
 };
 
 // Of all layers.

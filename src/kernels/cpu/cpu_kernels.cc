@@ -366,6 +366,26 @@ void CpuKernels::GateColumns(Gate gate, const Tensor& gates, const Tensor& value
   });
 }
 
+void CpuKernels::GateRows(Gate gate, const Tensor& gates, Tensor& x) {
+  const GluLoop glu = LoopOf(gate);
+  pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
+    const float one = 1.0f;
+    float factor = 0.0f;
+    glu(Row(gates, row), &one, 1, &factor);
+    vector_.scale(Row(x, row), factor, x.columns, Row(x, row));
+  });
+}
+
+void CpuKernels::Convolve(const StepInputs& step, const ConvolutionCall& call, StateMemory& states,
+                          Tensor& out) {
+  states_.Convolve(Cpu(step).batch, call, AsHostStates(states), out);
+}
+
+void CpuKernels::Scan(const StepInputs& step, const ScanCall& call, StateMemory& states,
+                      Tensor& out) {
+  states_.Scan(Cpu(step).batch, call, AsHostStates(states), out);
+}
+
 void CpuKernels::Activate(Activation f, Tensor& x) {
   pool_.ForEach(x.rows, FewRowsTogether(x.columns), [&](std::int64_t row, int) {
     float* values = Row(x, row);

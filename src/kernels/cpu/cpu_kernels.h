@@ -14,6 +14,7 @@
 #include "kernels/cpu/expert_mixer.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/product.h"
+#include "kernels/cpu/state_layers.h"
 #include "kernels/cpu/token_chooser.h"
 #include "kernels/kernels.h"
 #include "kernels/tensor.h"
@@ -91,6 +92,11 @@ class CpuKernels : public Kernels {
   void Glu(Gate gate, const Tensor& x, Tensor& out) override;
   void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
                    Tensor& out) override;
+  void GateRows(Gate gate, const Tensor& gates, Tensor& x) override;
+  void Convolve(const StepInputs& step, const ConvolutionCall& call, StateMemory& states,
+                Tensor& out) override;
+  void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states,
+            Tensor& out) override;
   void Activate(Activation f, Tensor& x) override;
 
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override;
@@ -118,7 +124,10 @@ class CpuKernels : public Kernels {
   void AddFactors(const LowRankFactors& factors, const VariantRun& run, const Tensor& x,
                   const Tensor& inner, Tensor& out);
   // The loop of a gated linear unit.
-  GluLoop LoopOf(Gate gate) const { return gate == Gate::kSilu ? vector_.swiglu : vector_.geglu; }
+  GluLoop LoopOf(Gate gate) const {
+    if (gate == Gate::kLogistic) return vector_.logistic;
+    return gate == Gate::kSilu ? vector_.swiglu : vector_.geglu;
+  }
   void NormHeads(float* values, const float* weight, int heads, int dim,
                  const QkNormWeights& norm) const;
 
@@ -131,6 +140,7 @@ class CpuKernels : public Kernels {
   std::vector<std::weak_ptr<const PackedMatrix>> loaded_;
   std::vector<RopeTable> ropes_;
   AttentionScratch attention_;
+  StateLayers states_{vector_, pool_};
   ExpertMixer experts_{products_};
   TokenChooser chooser_{vector_, pool_};
   // Of MatMulChoose.

@@ -56,6 +56,43 @@ TEST_F(FloatLoops, ProductsAreChainsOfFusedMultiplyAdds) {
   }
 }
 
+TEST_F(FloatLoops, StatesGoOnAlike) {
+  constexpr int kKeys = 37, kTiles = 7, kRows = 5, kTaps = 4, kChannels = 45;
+  for (const bool delta : {true, false}) {
+    ExpectOneResult(delta ? "delta" : "Mamba-2", [&](const VectorKernels& vector) {
+      std::vector<float> matrix = Numbers(1).Floats(kTiles * kKeys * kPanelWidth);
+      const std::vector<float> keys = Numbers(2).Floats(kRows * kKeys);
+      const std::vector<float> queries = Numbers(3).Floats(kRows * kKeys);
+      const std::vector<float> values = Numbers(4).Floats(kRows * kTiles * kPanelWidth);
+      const std::vector<float> decays = Numbers(5).Floats(kRows);
+      const std::vector<float> strengths = Numbers(6).Floats(kRows);
+      std::vector<float> out(values.size());
+      ScannedHead head{matrix.data(), kKeys, kTiles, kRows};
+      head.keys = keys.data();
+      head.queries = queries.data();
+      head.values = values.data();
+      head.stride = kTiles * kPanelWidth;
+      head.decays = decays.data();
+      head.strengths = strengths.data();
+      head.delta = delta;
+      head.out = out.data();
+      vector.scan(head);
+      matrix.insert(matrix.end(), out.begin(), out.end());
+      return matrix;
+    });
+  }
+  ExpectOneResult("convolution", [&](const VectorKernels& vector) {
+    const std::vector<float> taps = Numbers(7).Floats(kTaps * kChannels);
+    const std::vector<float> rows = Numbers(8).Floats(kTaps * kChannels);
+    const std::vector<float> bias = Numbers(9).Floats(kChannels);
+    const float* inputs[kTaps];
+    for (int i = 0; i < kTaps; ++i) inputs[i] = rows.data() + i * kChannels;
+    std::vector<float> out(kChannels);
+    vector.convolve({inputs, taps.data(), kChannels, kTaps, bias.data(), kChannels, out.data()});
+    return out;
+  });
+}
+
 // Many rows read a copy of 16-bit weights, some terms at a time; few read them as they are.
 TEST_F(FloatLoops, ProductsOf16BitsAreThoseOfTheirFloats) {
   constexpr int kInner = 150, kPanels = 9, kElements = kPanels * kInner * kPanelWidth;

@@ -13,6 +13,7 @@
 #include "kernels/host_choices.h"
 #include "kernels/page_form.h"
 #include "kernels/reference/reference_network.h"
+#include "kernels/reference/reference_states.h"
 #include "tensor/narrow_floats.h"
 #include "tensor/quantization.h"
 
@@ -356,6 +357,17 @@ class ReferenceKernels final : public Kernels {
   void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
                    Tensor& out) override {
     reference::GateColumns(gate, gates, values, first, out);
+  }
+  void GateRows(Gate gate, const Tensor& gates, Tensor& x) override {
+    reference::GateRows(gate, gates, x);
+  }
+  void Convolve(const StepInputs& step, const ConvolutionCall& call, StateMemory& states,
+                Tensor& out) override {
+    reference::Convolve(AsStep(step), call, AsHostStates(states), out);
+  }
+  void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states,
+            Tensor& out) override {
+    reference::Scan(AsStep(step), call, AsHostStates(states), out);
   }
   void Activate(Activation f, Tensor& x) override { reference::Activate(f, x); }
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {

@@ -180,6 +180,7 @@ void Scale(float factor, Tensor& x) {
 
 static double GateOf(Gate gate, double x) {
   if (gate == Gate::kSilu) return x / (1.0 + std::exp(-x));
+  if (gate == Gate::kLogistic) return 1.0 / (1.0 + std::exp(-x));
   const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
   return 0.5 * x * (1.0 + std::tanh(inner));
 }
@@ -204,6 +205,14 @@ void GateColumns(Gate function, const Tensor& gates, const Tensor& values, std::
     for (size_t i = 0; i < static_cast<size_t>(out.columns); ++i) {
       Row(out, r)[i] = static_cast<float>(GateOf(function, Row(gates, r)[i]) * value[i]);
     }
+  }
+}
+
+void GateRows(Gate function, const Tensor& gates, Tensor& x) {
+  BANYAN_CHECK(gates.rows == x.rows && gates.columns == 1);
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const double factor = GateOf(function, Row(gates, r)[0]);
+    for (float& value : Row(x, r)) value = static_cast<float>(value * factor);
   }
 }
 

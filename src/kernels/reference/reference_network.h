@@ -27,6 +27,7 @@ void Glu(Gate gate, const Tensor& x, Tensor& out);
 void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out);
 void GateColumns(Gate function, const Tensor& gates, const Tensor& values, std::int64_t first,
                  Tensor& out);
+void GateRows(Gate function, const Tensor& gates, Tensor& x);
 void Activate(Activation f, Tensor& x);
 void GatherLogitRows(const Step& step, const Tensor& x, Tensor& out);
 

@@ -64,6 +64,31 @@ struct LowRankRows {
   float* values = nullptr;  // [rows, columns]
 };
 
+// One token of a convolution: out[c] = bias[c] + the sum over taps, oldest first.
+struct ConvolvedToken {
+  const float* const* inputs = nullptr;  // [tap_count][channels]
+  const float* taps = nullptr;           // [tap_count, channels], rows taps_stride floats apart
+  std::int64_t taps_stride = 0;
+  int tap_count = 0;
+  const float* bias = nullptr;  // [channels]; null: 0
+  int channels = 0;
+  float* out = nullptr;  // [channels]
+};
+
+// Tokens of one head, in order: kernels/states.h, without norms and `skip`.
+struct ScannedHead {
+  float* matrix = nullptr;  // [tiles, key_dim, 16], changed by every token
+  int key_dim = 0;
+  int tiles = 0;  // of 16 values
+  int rows = 0;
+  const float *keys = nullptr, *queries = nullptr;      // [rows, key_dim]
+  const float *decays = nullptr, *strengths = nullptr;  // [rows]
+  const float* values = nullptr;                        // [rows, 16 tiles], rows `stride` apart
+  std::int64_t stride = 0;                              // floats
+  bool delta = false;                                   // StateRule::kDelta
+  float* out = nullptr;                                 // as values
+};
+
 // out[i] = gate(gate[i]) * up[i].
 using GluLoop = void (*)(const float* gate, const float* up, std::int64_t count, float* out);
 
@@ -91,6 +116,7 @@ struct VectorKernels {
   void (*add)(const float* delta, std::int64_t count, float* x);
   GluLoop swiglu;                              // silu
   GluLoop geglu;                               // GELU by tanh
+  GluLoop logistic;                            // 1 / (1 + exp(-x))
   void (*gelu)(std::int64_t count, float* x);  // in place
   void (*softmax)(const SoftmaxRows&);
   bool (*all_finite)(const float* values, std::int64_t count);  // count % 16 == 0
@@ -98,6 +124,8 @@ struct VectorKernels {
   void (*merge)(float* acc, const float* next, int padded_dim);
   void (*scale)(const float* x, float factor, std::int64_t count, float* out);
   void (*add_low_rank)(const LowRankRows&);
+  void (*convolve)(const ConvolvedToken&);
+  void (*scan)(const ScannedHead&);
   // Of logits, ignoring NaN: the largest, and the sum of exp(logit - largest) in 16 lanes.
   float (*largest)(const float* logits, std::int64_t count);
   float (*sum_of_powers)(const float* logits, std::int64_t count, float largest);

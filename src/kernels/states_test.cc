@@ -1,0 +1,214 @@
+// Layers that keep states: every backend against the reference on ugly shapes, and the same bits
+// however a path is cut, whatever runs beside it, and with any number of threads.
+#include "kernels/states.h"
+
+#include <random>
+
+#include "kernels/operation_fixture.h"
+
+namespace banyan::optest {
+namespace {
+
+constexpr int kSlots = 6;
+
+std::vector<StateShape> Shapes() {
+  return {
+      {StateRule::kConvolution, 1, 2},
+      {StateRule::kConvolution, 150, 3},
+      {StateRule::kConvolution, 257, 9},
+      {StateRule::kDelta, 2 * 1 * 1 + 1, 4, 1, 1, 1, 1},
+      {StateRule::kDelta, 2 * 2 * 6 + 4 * 10, 4, 4, 2, 6, 10},
+      {StateRule::kDelta, 2 * 3 * 33 + 3 * 70, 2, 3, 3, 33, 70},
+      {StateRule::kDelta, 2 * 1 * 128 + 2 * 128, 4, 2, 1, 128, 128},
+      {StateRule::kMamba2, 5 * 7 + 2 * 5 * 3, 4, 5, 5, 3, 7},
+      {StateRule::kMamba2, 8 * 64 + 2 * 2 * 16, 4, 8, 2, 16, 64},
+      {StateRule::kMamba2, 2 * 33 + 2 * 1 * 130, 3, 2, 1, 130, 33},
+  };
+}
+
+std::string NameOf(const StateShape& shape) {
+  return "rule " + std::to_string(static_cast<int>(shape.rule)) + ", " +
+         std::to_string(shape.channels) + " channels, " + std::to_string(shape.heads) + " heads";
+}
+
+// One layer of random weights; its inputs have the width that the operations read.
+class Layer {
+ public:
+  Layer(Kernels& kernels, const StateShape& shape) : kernels_(kernels), shape_(shape) {
+    taps_ = kernels.LoadVector(RandomMatrix(shape.taps, shape.channels, 1).values);
+    bias_ = kernels.LoadVector(RandomMatrix(1, shape.channels, 2).values);
+    if (shape.heads == 0) return;
+    HostMatrix rates = RandomMatrix(1, shape.heads, 3);
+    for (float& rate : rates.values) rate = -std::exp(rate);
+    rates_ = kernels.LoadVector(rates.values);
+    step_bias_ = kernels.LoadVector(RandomMatrix(1, shape.heads, 4).values);
+    if (shape.rule == StateRule::kMamba2) {
+      skip_ = kernels.LoadVector(RandomMatrix(1, shape.heads, 5).values);
+    }
+  }
+
+  int inputs() const {
+    return shape_.heads == 0 ? 3 * shape_.channels : shape_.channels + 2 * shape_.heads;
+  }
+
+  std::shared_ptr<StateMemory> NewStates() const {
+    return kernels_.NewStateMemory(shape_, /*layers=*/2, kSlots);
+  }
+
+  // What the rows of `x` become in one step; the second layer's state changes.
+  HostMatrix Compute(const HostMatrix& x, std::vector<StateRun> runs, StateMemory& states) const {
+    Batch batch = PlainBatch(x.rows);
+    batch.states = std::move(runs);
+    const auto step = kernels_.Upload(batch, EmptyPlan(x.rows));
+    const Tensor inputs = Fill(kernels_, x);
+    Tensor convolved = Poisoned(kernels_, x.rows, shape_.channels);
+    ConvolutionCall convolution{shape_, 1, inputs, *taps_};
+    convolution.bias = bias_.get();
+    if (shape_.heads == 0) {
+      convolution.gate_in = 0;
+      convolution.gate_out = shape_.channels;
+      convolution.first_column = 2 * shape_.channels;
+    } else {
+      convolution.silu = true;
+    }
+    kernels_.Convolve(*step, convolution, states, convolved);
+    if (shape_.heads == 0) return Read(kernels_, convolved);
+    ScanCall scan{.shape = shape_,
+                  .layer = 1,
+                  .mixed = convolved,
+                  .inputs = inputs,
+                  .rates = *rates_,
+                  .step_bias = *step_bias_};
+    scan.step_column = shape_.channels;
+    scan.strength_column = shape_.channels + shape_.heads;
+    scan.skip = skip_.get();
+    scan.least_step = 0.05f;
+    scan.most_step = 1.5f;
+    Tensor out = Poisoned(kernels_, x.rows, shape_.values());
+    kernels_.Scan(*step, scan, states, out);
+    return Read(kernels_, out);
+  }
+
+  HostMatrix Whole(const HostMatrix& x) const {
+    const auto states = NewStates();
+    return Compute(x, {{0, static_cast<std::int32_t>(x.rows), -1, 0}}, *states);
+  }
+
+ private:
+  Kernels& kernels_;
+  const StateShape shape_;
+  std::shared_ptr<const Vector> taps_, bias_, rates_, step_bias_, skip_;
+};
+
+HostMatrix Stacked(const HostMatrix& above, const HostMatrix& below) {
+  HostMatrix all = above;
+  all.rows += below.rows;
+  all.columns = below.columns;
+  all.values.insert(all.values.end(), below.values.begin(), below.values.end());
+  return all;
+}
+
+class StatesTest : public OperationTest {
+ protected:
+  void SetUp() override {
+    OperationTest::SetUp();
+    if (!tested_->any_layers()) GTEST_SKIP() << GetParam().device << " has no states yet";
+  }
+};
+
+TEST_P(StatesTest, AgreeWithTheReference) {
+  for (const StateShape& shape : Shapes()) {
+    SCOPED_TRACE(NameOf(shape));
+    const Layer tested(*tested_, shape), expected(*reference_, shape);
+    const HostMatrix x = RandomMatrix(70, tested.inputs(), 11);
+    const HostMatrix found = tested.Whole(x), known = expected.Whole(x);
+    const double largest = MaxAbs(known.values);
+    ASSERT_GT(largest, 0.0);
+    ExpectNear(found, known, [&](std::int64_t, std::int64_t) { return 2e-5 * (1.0 + largest); });
+  }
+}
+
+TEST_P(StatesTest, EveryCutGivesTheSameBits) {
+  constexpr int kRows = 37;  // more than a thread takes at once
+  for (const StateShape& shape : Shapes()) {
+    const Layer layer(*tested_, shape);
+    const HostMatrix x = RandomMatrix(kRows, layer.inputs(), 12);
+    const HostMatrix whole = layer.Whole(x);
+    for (int cut = 1; cut < kRows; ++cut) {
+      const auto states = layer.NewStates();
+      const std::int32_t to = cut % 2;  // in place, and into another slot
+      const HostMatrix first = layer.Compute(x.Rows(0, cut), {{0, cut, -1, 0}}, *states);
+      const HostMatrix second =
+          layer.Compute(x.Rows(cut, kRows), {{0, kRows - cut, 0, to}}, *states);
+      ExpectSameBits(Stacked(first, second).values, whole.values,
+                     NameOf(shape) + ", cut at " + std::to_string(cut));
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// A stem, two branches and their branches, all in one step, among other paths.
+TEST_P(StatesTest, BranchesAreWhatTheyAreAlone) {
+  for (const StateShape& shape : Shapes()) {
+    for (const int threads : {1, 3}) {
+      const auto kernels = Make(GetParam().device, threads);
+      const Layer layer(*kernels, shape);
+      const HostMatrix other = RandomMatrix(4, layer.inputs(), 13);
+      const HostMatrix stem = RandomMatrix(5, layer.inputs(), 14);
+      const HostMatrix left = RandomMatrix(3, layer.inputs(), 15);
+      const HostMatrix right = RandomMatrix(1, layer.inputs(), 16);
+      const HostMatrix below = RandomMatrix(2, layer.inputs(), 17);
+      const HostMatrix all = Stacked(Stacked(other, stem), Stacked(left, Stacked(below, right)));
+      const auto states = layer.NewStates();
+      const HostMatrix out = layer.Compute(
+          all, {{0, 4, -1, 0}, {4, 9, -1, 1}, {9, 12, 1, 2}, {12, 14, 2, 3}, {14, 15, 1, 4}},
+          *states);
+      const HostMatrix path = layer.Whole(Stacked(stem, Stacked(left, below)));
+      const HostMatrix short_path = layer.Whole(Stacked(stem, right));
+      ExpectSameBits(out.Rows(0, 4).values, layer.Whole(other).values, NameOf(shape) + ", other");
+      ExpectSameBits(out.Rows(4, 14).values, path.values, NameOf(shape) + ", left");
+      ExpectSameBits(out.Rows(14, 15).values, short_path.Rows(5, 6).values,
+                     NameOf(shape) + ", right");
+    }
+  }
+}
+
+TEST_P(StatesTest, CopiesGoOnAsTheirOriginals) {
+  for (const StateShape& shape : Shapes()) {
+    const Layer layer(*tested_, shape);
+    const HostMatrix stem = RandomMatrix(5, layer.inputs(), 18);
+    const HostMatrix next = RandomMatrix(2, layer.inputs(), 19);
+    const auto states = layer.NewStates();
+    layer.Compute(stem, {{0, 5, -1, 2}}, *states);
+    const StateCopy copy{2, 5};
+    tested_->CopyStates(std::span(&copy, 1), *states);
+    const HostMatrix of_copy = layer.Compute(next, {{0, 2, 5, 5}}, *states);
+    const HostMatrix of_original = layer.Compute(next, {{0, 2, 2, 2}}, *states);
+    ExpectSameBits(of_copy.values, of_original.values, NameOf(shape));
+  }
+}
+
+TEST_P(StatesTest, RowsAreGatedByOneNumber) {
+  const HostMatrix x = RandomMatrix(9, 35, 20), gates = RandomMatrix(9, 1, 21);
+  Tensor rows = Fill(*tested_, x);
+  tested_->GateRows(Gate::kLogistic, Fill(*tested_, gates), rows);
+  HostMatrix expected = x;
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    for (std::int64_t c = 0; c < x.columns; ++c) {
+      expected.values[static_cast<size_t>(r * x.columns + c)] /=
+          1.0f + std::exp(-gates.values[static_cast<size_t>(r)]);
+    }
+  }
+  ExpectNear(Read(*tested_, rows), expected, [](std::int64_t, std::int64_t) { return 1e-5; });
+}
+
+std::vector<Backend> FloatBackends() {
+  std::vector<Backend> backends = AllBackends();
+  std::erase_if(backends, [](const Backend& b) { return b.precision != Precision::kF32; });
+  return backends;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, StatesTest, testing::ValuesIn(FloatBackends()), BackendName);
+
+}  // namespace
+}  // namespace banyan::optest
