@@ -12,27 +12,6 @@ int PagesFor(int keys) { return (keys + kPageTokens - 1) / kPageTokens; }
 
 }  // namespace
 
-PagePool::PagePool(int pages) : held_(static_cast<size_t>(pages), false) {
-  for (int page = pages - 1; page >= 0; --page) free_.push_back(PageId(page));
-}
-
-bool PagePool::Take(int count, std::vector<PageId>& pages) {
-  if (count > free()) return false;
-  for (int i = 0; i < count; ++i) {
-    const PageId page = free_.back();
-    free_.pop_back();
-    held_[page.index()] = true;
-    pages.push_back(page);
-  }
-  return true;
-}
-
-void PagePool::Give(PageId page) {
-  BANYAN_CHECK(page.valid() && page.index() < held_.size() && held_[page.index()]);
-  held_[page.index()] = false;
-  free_.push_back(page);
-}
-
 EvictionOrder::Use& EvictionOrder::Of(NodeId node) {
   if (node.index() >= uses_.size()) uses_.resize(node.index() + 1);
   return uses_[node.index()];
@@ -78,8 +57,8 @@ bool EvictionOrder::Contains(NodeId node) const {
   return node.index() < uses_.size() && uses_[node.index()].listed;
 }
 
-KvCache::KvCache(Forest& forest, int pages)
-    : forest_(forest), pool_(pages), used_(static_cast<size_t>(pages)) {}
+KvCache::KvCache(Forest& forest, int pages, int slots)
+    : forest_(forest), pool_(pages), slots_(slots), used_(static_cast<size_t>(pages)) {}
 
 KvCache::NodeKv& KvCache::Of(NodeId node) {
   if (node.index() >= nodes_.size()) nodes_.resize(node.index() + 1);
@@ -94,7 +73,9 @@ void KvCache::Pin(NodeId node) {
   forest_.Pin(node);
   for (NodeId id = node; id.valid(); id = forest_.at(id).parent) {
     NodeKv& kv = Of(id);
-    if (++kv.holders == 1) held_pages_ += static_cast<int>(kv.pages.size());
+    if (++kv.holders > 1) continue;
+    held_pages_ += static_cast<int>(kv.pages.size());
+    slots_.CountHeld(id, 1);
   }
 }
 
@@ -103,7 +84,9 @@ void KvCache::Unpin(NodeId node) {
   for (NodeId id = node; id.valid(); id = forest_.at(id).parent) {
     NodeKv& kv = Of(id);
     BANYAN_CHECK(kv.holders > 0);
-    if (--kv.holders == 0) held_pages_ -= static_cast<int>(kv.pages.size());
+    if (--kv.holders > 0) continue;
+    held_pages_ -= static_cast<int>(kv.pages.size());
+    slots_.CountHeld(id, -1);
   }
   Release(node);
 }
@@ -116,10 +99,12 @@ int KvCache::MissingPages(NodeId node, int keys) const {
 
 bool KvCache::Reserve(NodeId node, int keys) {
   const int missing = MissingPages(node, keys);
-  if (missing == 0) return true;
+  const bool slot = slots_.Missing(node, keys);
+  if (missing == 0 && !slot) return true;
   BANYAN_CHECK(Of(node).holders > 0);
-  if (missing > available_pages()) return false;
-  while (pool_.free() < missing) EvictOne();
+  if (missing > available_pages() || (slot && slots_.available() == 0)) return false;
+  while (pool_.free() < missing || (slot && slots_.free() == 0)) EvictOne();
+  if (slot) slots_.Take(node);
   taken_.clear();
   BANYAN_CHECK(pool_.Take(missing, taken_));
   NodeKv& kv = Of(node);
@@ -173,7 +158,7 @@ void KvCache::AddCopies(NodeId from, NodeId to, int keys, std::vector<PageCopy>&
 }
 
 void KvCache::Split(const NodeSplit& split) {
-  BANYAN_CHECK(split.tokens % kPageTokens == 0);
+  BANYAN_CHECK(split.tokens % kPageTokens == 0 && !slots_.any());
   Of(split.upper);  // may move the table: take references afterwards
   NodeKv& lower = Of(split.lower);
   NodeKv& upper = Of(split.upper);
@@ -208,6 +193,7 @@ void KvCache::Drop(NodeId node) {
   NodeKv& kv = Of(node);
   BANYAN_CHECK(kv.holders == 0);
   for (std::int32_t page : kv.pages) pool_.Give(PageId(page));
+  slots_.Give(node);
   evictable_.Forget(node);
   kv = NodeKv();
   forest_.Remove(node);
@@ -252,13 +238,13 @@ void KvCache::CheckInvariants() const {
     const std::int32_t pins = forest_.at(node).pins;
     for (; pins > 0 && node.valid(); node = forest_.at(node).parent) holders[node.index()] += pins;
   }
-  int with_pages = 0, held = 0;
+  int with_pages = 0, held = 0, with_slots = 0, held_slots = 0;
   size_t evictable = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const NodeKv& kv = nodes_[i];
     const NodeId node(static_cast<std::int32_t>(i));
     if (!forest_.Exists(node)) {
-      BANYAN_CHECK(kv.pages.empty() && kv.filled == 0 && kv.holders == 0);
+      BANYAN_CHECK(kv.pages.empty() && kv.filled == 0 && kv.holders == 0 && !slots_.Has(node));
       BANYAN_CHECK(!evictable_.Contains(node));
       continue;
     }
@@ -275,12 +261,17 @@ void KvCache::CheckInvariants() const {
       BANYAN_CHECK(pool_.Held(PageId(page)));
       ++listed[static_cast<size_t>(page)];
     }
+    BANYAN_CHECK(slots_.Has(node) == (slots_.any() && !kv.pages.empty()));
+    with_slots += slots_.Has(node) ? 1 : 0;
+    held_slots += slots_.Has(node) && kv.holders > 0 ? 1 : 0;
     with_pages += static_cast<int>(kv.pages.size());
     if (kv.holders > 0) held += static_cast<int>(kv.pages.size());
   }
   for (int count : listed) BANYAN_CHECK(count <= 1);
   BANYAN_CHECK(with_pages + pool_.free() == pool_.total());
   BANYAN_CHECK(held == held_pages_);
+  BANYAN_CHECK(with_slots + slots_.free() == slots_.total());
+  BANYAN_CHECK(held_slots == slots_.total() - slots_.available());
   BANYAN_CHECK(evictable == evictable_.size());
 }
 

@@ -8,28 +8,11 @@
 
 #include "base/strong_int.h"
 #include "kernels/tensor.h"
+#include "kv/page_pool.h"
+#include "kv/state_slots.h"
 #include "tree/forest.h"
 
 namespace banyan {
-
-// The pages by number: which are free.
-class PagePool {
- public:
-  explicit PagePool(int pages);
-
-  int total() const { return static_cast<int>(held_.size()); }
-  int free() const { return static_cast<int>(free_.size()); }
-
-  // Appends `count` pages to `pages`, or returns false and takes none.
-  [[nodiscard]] bool Take(int count, std::vector<PageId>& pages);
-  // REQUIRES: held.
-  void Give(PageId page);
-  bool Held(PageId page) const { return held_[page.index()]; }
-
- private:
-  std::vector<PageId> free_;  // the last one is taken next
-  std::vector<bool> held_;
-};
 
 // Nodes that may be evicted, in the order of their last use.
 class EvictionOrder {
@@ -64,8 +47,12 @@ class EvictionOrder {
 // Other nodes stay cached until their pages are needed; then the least recently used leaf is
 // evicted first.
 //
+// Where layers keep states (kernels/states.h), a node with pages has one slot too: the state after
+// its last filled key. `slots` counts them; slots are numbered like pages.
+//
 // Invariants (CheckInvariants):
-// 1. free + held + cached = total; every page that is not free is listed by one node, at one place.
+// 1. free + held + cached = total, of pages and of slots; every page that is not free is listed by
+// one node, at one place.
 // 2. A node's filled keys are the first ones, at most its pages' room, and its parent's keys are
 //    all filled before any of its own counts (a key is a function of everything before it).
 // 3. A node that is not held has filled keys: one without is removed with its last holder.
@@ -76,15 +63,16 @@ class EvictionOrder {
 class KvCache {
  public:
   // The forest must outlive the cache. Only the cache pins, unpins and removes its nodes.
-  KvCache(Forest& forest, int pages);
+  // `slots` 0: there are no states. REQUIRES: with states the forest is in pieces.
+  KvCache(Forest& forest, int pages, int slots = 0);
 
   // Holds the node and all above it.
   void Pin(NodeId node);
   // Nodes that are not held any more stay cached if they have keys, else they are removed.
   void Unpin(NodeId node);
 
-  // Gives the node pages for `keys` keys, evicting cached nodes if necessary. False, and nothing
-  // has changed, when there are too few pages. REQUIRES: the node is held.
+  // Gives the node pages for `keys` keys and, with states, a slot, evicting cached nodes if
+  // necessary. False, and nothing has changed, when there are too few. REQUIRES: the node is held.
   [[nodiscard]] bool Reserve(NodeId node, int keys);
   // Pages that are missing for that.
   int MissingPages(NodeId node, int keys) const;
@@ -119,10 +107,10 @@ class KvCache {
   // Removes every node that is not held.
   void EvictAll();
 
-  int total_pages() const { return pool_.total(); }
-  int free_pages() const { return pool_.free(); }
+  const PagePool& pool() const { return pool_; }
   // Free, or of nodes that are not held: what Reserve can give.
   int available_pages() const { return pool_.total() - held_pages_; }
+  const StateSlots& slots() const { return slots_; }
   // Pages that had keys so far: the system's memory that the cache takes, since a page takes memory
   // with its first use.
   int peak_pages() const { return used_pages_; }
@@ -143,6 +131,7 @@ class KvCache {
 
   Forest& forest_;
   PagePool pool_;
+  StateSlots slots_;
   std::vector<PageId> taken_;  // of the last Reserve
   std::vector<NodeKv> nodes_;  // by node index
   EvictionOrder evictable_;

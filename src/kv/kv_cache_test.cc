@@ -38,6 +38,42 @@ TEST(PagePool, GivesWhatItHas) {
   EXPECT_DEATH(pool.Give(PageId(3)), "held");
 }
 
+TEST(KvCacheWithStates, EveryNodeWithPagesHasASlot) {
+  Forest forest(kCut, {Digest{}}, kCut);
+  KvCache cache(forest, /*pages=*/10, /*slots=*/3);
+  std::vector<NodeSplit> splits;
+  const auto add = [&](NodeId parent, TokenId token) {
+    const NodeId node = forest.AddSegment(parent, {Repeat(5, token), {}, true}, splits);
+    cache.Pin(node);
+    return node;
+  };
+  const NodeId a = add(NodeId(), 1), b = add(a, 2);
+  EXPECT_EQ(cache.slots().Missing(a, 5), true);
+  EXPECT_EQ(cache.slots().Missing(a, 0), false);
+  ASSERT_TRUE(cache.Reserve(a, 5) && cache.Reserve(b, 5));
+  EXPECT_NE(cache.slots().Of(a), cache.slots().Of(b));
+  EXPECT_EQ(cache.slots().Missing(a, 5), false);
+  cache.MarkFilled(a, 5);
+  cache.MarkFilled(b, 5);
+  cache.CheckInvariants();
+  const NodeId c = add(NodeId(), 3), d = add(NodeId(), 4);
+  ASSERT_TRUE(cache.Reserve(c, 5));
+  EXPECT_EQ(cache.slots().available(), 0);
+  EXPECT_FALSE(cache.Reserve(d, 5));  // pages are left, slots are not
+  EXPECT_EQ(cache.MissingPages(d, 5), 1);
+  cache.CheckInvariants();
+  // A cached leaf gives its slot; the node above it keeps its own.
+  cache.MarkFilled(c, 5);
+  cache.Unpin(b);
+  EXPECT_EQ(cache.slots().available(), 1);
+  const std::int32_t freed = cache.slots().Of(b);
+  ASSERT_TRUE(cache.Reserve(d, 5));
+  EXPECT_EQ(cache.slots().Of(d), freed);
+  EXPECT_FALSE(forest.Exists(b));
+  EXPECT_EQ(cache.slots().peak(), 3);
+  cache.CheckInvariants();
+}
+
 class KvCacheTest : public ::testing::Test {
  protected:
   // Adds and pins.
@@ -68,11 +104,11 @@ TEST_F(KvCacheTest, ReservesWholePagesAndOnlyTheMissingOnes) {
   const NodeId node = Add(NodeId(), Repeat(20, 1));
   EXPECT_EQ(cache_.filled(node), 0);
   ASSERT_TRUE(cache_.Reserve(node, 16));
-  EXPECT_EQ(cache_.free_pages(), 7);
+  EXPECT_EQ(cache_.pool().free(), 7);
   ASSERT_TRUE(cache_.Reserve(node, 17));
-  EXPECT_EQ(cache_.free_pages(), 6);
+  EXPECT_EQ(cache_.pool().free(), 6);
   ASSERT_TRUE(cache_.Reserve(node, 1));
-  EXPECT_EQ(cache_.free_pages(), 6);
+  EXPECT_EQ(cache_.pool().free(), 6);
   EXPECT_EQ(cache_.Pages(node, 0).size(), 0u);
   EXPECT_EQ(cache_.Pages(node, 16).size(), 1u);
   EXPECT_EQ(cache_.Pages(node, 17).size(), 2u);
@@ -102,7 +138,7 @@ TEST_F(KvCacheTest, PagesFollowASplit) {
   const auto upper_pages = cache_.Pages(upper, 64);
   EXPECT_TRUE(std::equal(upper_pages.begin(), upper_pages.end(), pages.begin(), pages.begin() + 4));
   EXPECT_EQ(cache_.Pages(node, 6)[0], pages[4]);
-  EXPECT_EQ(cache_.free_pages(), 3);
+  EXPECT_EQ(cache_.pool().free(), 3);
 }
 
 TEST_F(KvCacheTest, CopiesArePairsOfPagesInTheOrderOfKeys) {
@@ -137,7 +173,7 @@ TEST_F(KvCacheTest, TheLeastRecentlyUsedLeafGoesFirst) {
   EXPECT_TRUE(forest_.Exists(root));  // older than nobody, but it had a child until now
   ASSERT_TRUE(cache_.Reserve(big, 128));
   EXPECT_FALSE(forest_.Exists(root));
-  EXPECT_EQ(cache_.free_pages(), 0);
+  EXPECT_EQ(cache_.pool().free(), 0);
   cache_.CheckInvariants();
 }
 
@@ -151,7 +187,7 @@ TEST_F(KvCacheTest, PinnedNodesAndWhatIsAboveThemStay) {
   EXPECT_EQ(cache_.MissingPages(big, 96), 6);
   EXPECT_FALSE(cache_.Reserve(big, 96));
   EXPECT_TRUE(forest_.Exists(loose));  // what cannot be had costs nothing
-  EXPECT_EQ(cache_.free_pages(), 4);
+  EXPECT_EQ(cache_.pool().free(), 4);
   EXPECT_TRUE(cache_.Pages(big, 0).empty());
   cache_.CheckInvariants();
   EXPECT_TRUE(cache_.Reserve(big, 80));
@@ -161,12 +197,12 @@ TEST_F(KvCacheTest, PinnedNodesAndWhatIsAboveThemStay) {
   EXPECT_EQ(cache_.available_pages(), 0);
   cache_.Unpin(big);  // no key of it was computed: nothing to keep
   EXPECT_FALSE(forest_.Exists(big));
-  EXPECT_EQ(cache_.free_pages(), 5);
+  EXPECT_EQ(cache_.pool().free(), 5);
   cache_.Unpin(pinned);
   EXPECT_EQ(cache_.available_pages(), 8);
   cache_.EvictAll();
   EXPECT_EQ(forest_.size(), 0u);
-  EXPECT_EQ(cache_.free_pages(), 8);
+  EXPECT_EQ(cache_.pool().free(), 8);
 }
 
 TEST_F(KvCacheTest, NodesWithoutKeysGoWithTheirLastHolder) {
@@ -190,15 +226,15 @@ TEST_F(KvCacheTest, ATailIsFreedWithWhatItHas) {
   ASSERT_TRUE(cache_.Reserve(tail, 20));
   cache_.MarkFilled(tail, 18);
   cache_.CheckInvariants();
-  EXPECT_EQ(cache_.free_pages(), 3);
+  EXPECT_EQ(cache_.pool().free(), 3);
   cache_.DropPinned(tail);
-  EXPECT_EQ(cache_.free_pages(), 5);
+  EXPECT_EQ(cache_.pool().free(), 5);
   EXPECT_EQ(cache_.available_pages(), 5);
   cache_.Unpin(prompt);
   EXPECT_EQ(cache_.available_pages(), 8);
   cache_.CheckInvariants();
   cache_.DropUnused(prompt);
-  EXPECT_EQ(cache_.free_pages(), 8);
+  EXPECT_EQ(cache_.pool().free(), 8);
 }
 
 // What is dropped may end below a node that others may find: it stays cached.
@@ -206,15 +242,15 @@ TEST_F(KvCacheTest, UnusedNodesAreDroppedUpToOne) {
   const NodeId root = Cached(NodeId(), Repeat(32, 1));
   const NodeId middle = Cached(root, Repeat(32, 2));
   const NodeId leaf = Cached(middle, Repeat(32, 3));
-  EXPECT_EQ(cache_.free_pages(), 2);
+  EXPECT_EQ(cache_.pool().free(), 2);
   cache_.DropUnused(leaf, root);
   EXPECT_FALSE(forest_.Exists(middle));
   EXPECT_TRUE(forest_.Exists(root));
-  EXPECT_EQ(cache_.free_pages(), 6);
+  EXPECT_EQ(cache_.pool().free(), 6);
   EXPECT_EQ(cache_.available_pages(), 8);
   cache_.CheckInvariants();
   cache_.EvictAll();
-  EXPECT_EQ(cache_.free_pages(), 8);
+  EXPECT_EQ(cache_.pool().free(), 8);
 }
 
 // A prompt that was computed in part and let go is divided: nothing is left of what had no keys.
@@ -229,7 +265,7 @@ TEST_F(KvCacheTest, ASplitForgetsTheLowerPartOfWhatWasNeverComputed) {
   EXPECT_FALSE(forest_.Exists(node));
   const NodeId upper = forest_.at(sibling).parent;
   EXPECT_EQ(cache_.filled(upper), 40);
-  EXPECT_EQ(cache_.free_pages(), 4);
+  EXPECT_EQ(cache_.pool().free(), 4);
   cache_.CheckInvariants();
 }
 
@@ -418,7 +454,7 @@ TEST(KvCacheProperty, RandomOperationsAgainstTwin) {
       }
       forest.CheckInvariants();
       cache.CheckInvariants();
-      ASSERT_EQ(cache.free_pages(), total - held());
+      ASSERT_EQ(cache.pool().free(), total - held());
       for (const auto& [node, twin] : twins) {
         ASSERT_TRUE(forest.Exists(node));
         EXPECT_EQ(cache.filled(node), twin.filled);
@@ -433,7 +469,7 @@ TEST(KvCacheProperty, RandomOperationsAgainstTwin) {
     }
     cache.EvictAll();
     EXPECT_EQ(forest.size(), 0u);
-    EXPECT_EQ(cache.free_pages(), total);
+    EXPECT_EQ(cache.pool().free(), total);
   }
 }
 

@@ -7,9 +7,12 @@
 #include "base/error.h"
 
 namespace banyan {
-Forest::Forest(int cut_tokens, std::vector<Digest> root_names)
-    : cut_(cut_tokens), root_names_(std::move(root_names)) {
-  BANYAN_CHECK(cut_tokens > 0 && !root_names_.empty());
+Forest::Forest(int cut_tokens, std::vector<Digest> root_names, int piece_tokens)
+    : cut_(piece_tokens > 0 ? piece_tokens : cut_tokens),
+      short_(cut_tokens / 2),
+      in_pieces_(piece_tokens > 0),
+      root_names_(std::move(root_names)) {
+  BANYAN_CHECK(cut_tokens > 0 && cut_ % cut_tokens == 0 && !root_names_.empty());
 }
 
 bool Forest::Beginning::SamePlace(const Beginning& other) const {
@@ -91,15 +94,28 @@ NodeId Forest::AddSegment(NodeId parent, const Segment& segment, std::vector<Nod
     offset += whole;
     rest = rest.subspan(static_cast<size_t>(whole));
   }
-  Node node;
+  const size_t most = in_pieces_ ? static_cast<size_t>(cut_) : rest.size();
+  while (!rest.empty()) {
+    const auto tokens = rest.first(std::min(most, rest.size()));
+    Node node;
+    node.tokens.assign(tokens.begin(), tokens.end());
+    node.first_position = position;
+    node.segment_offset = offset;
+    parent = Add(parent, segment, std::move(node));
+    position += static_cast<std::int32_t>(tokens.size());
+    offset += static_cast<std::int32_t>(tokens.size());
+    rest = rest.subspan(tokens.size());
+  }
+  return parent;
+}
+
+// `node` has its tokens and its place.
+NodeId Forest::Add(NodeId parent, const Segment& segment, Node node) {
   node.parent = parent;
-  node.tokens.assign(rest.begin(), rest.end());
-  node.first_position = position;
-  node.segment_offset = offset;
   node.shared = segment.share;
   if (!parent.valid()) node.scope = segment.scope;
   node.variant = parent.valid() ? at(parent).variant : segment.variant;
-  total_tokens_ += static_cast<std::int64_t>(rest.size());
+  total_tokens_ += static_cast<std::int64_t>(node.tokens.size());
   const NodeId id = NewNode(std::move(node));
   Rename(id);
   if (segment.share) BANYAN_CHECK(index_.insert(id).second);
@@ -128,7 +144,7 @@ NodeId Forest::AddTail(NodeId leaf) {
 // A segment that begins with this node and is shorter than a cut is all in it.
 std::int32_t Forest::TakenOver(NodeId leaf) const {
   const auto tokens = static_cast<std::int32_t>(at(leaf).tokens.size());
-  return at(leaf).segment_offset == 0 && tokens <= cut_ / 2 ? tokens : 0;
+  return at(leaf).segment_offset == 0 && tokens <= short_ ? tokens : 0;
 }
 
 void Forest::Append(NodeId tail, TokenId token) {
@@ -215,6 +231,7 @@ void Forest::Rename(NodeId id) {
 }
 
 NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {
+  BANYAN_CHECK(!in_pieces_);
   BANYAN_CHECK(index_.erase(lower) == 1);
   Node upper;
   {

@@ -17,6 +17,10 @@
 //   context ──┬── question (prompt)          found by all streams with the same question
 //             └── question answer …          the tail of one stream
 //
+// Where layers keep states (kernels/states.h), only the end of a node has one, and a divided node
+// would have none. Such a forest is in pieces: every `piece_tokens` a segment goes on in a node of
+// its own from the beginning, segments share whole pieces, or all of them, and no node is divided.
+//
 // Invariants (CheckInvariants):
 // 1. segment_offset is a multiple of the cut; a node with segment_offset > 0 continues its parent's
 //    segment, and its parent's tokens end at that offset.
@@ -91,7 +95,8 @@ class Forest {
  public:
   // `root_names` is what the model and its settings contribute to every node's name, by variant of
   // the model: nodes of different ones have nothing in common.
-  Forest(int cut_tokens, std::vector<Digest> root_names);
+  // `piece_tokens`: a multiple of the cut; 0: not in pieces.
+  Forest(int cut_tokens, std::vector<Digest> root_names, int piece_tokens = 0);
   Forest(int cut_tokens, const Digest& root_name)
       : Forest(cut_tokens, std::vector<Digest>{root_name}) {}
   Forest(const Forest&) = delete;  // its index refers to it
@@ -176,9 +181,12 @@ class Forest {
   NodeId FindChild(const Beginning& beginning) const;
   NodeId NewNode(Node node);
   void Rename(NodeId node);
+  NodeId Add(NodeId parent, const Segment& segment, Node node);
   NodeSplit Split(NodeId node, std::int32_t tokens);
 
-  std::int32_t cut_;
+  const std::int32_t cut_;    // what is shared comes in such units: a cut, or a piece
+  const std::int32_t short_;  // tokens of a segment that a tail takes over, at most
+  const bool in_pieces_;
   std::vector<Digest> root_names_;  // by variant
   std::vector<Node> nodes_;
   std::vector<NodeId> free_;

@@ -41,6 +41,38 @@ TEST_F(ForestTest, EqualSegmentsAreOneNode) {
   EXPECT_TRUE(splits_.empty());
 }
 
+TEST(ForestInPieces, SharesWholePiecesAndDividesNothing) {
+  Forest forest(kCut, {Digest{}}, 2 * kCut);
+  std::vector<NodeSplit> splits;
+  const auto add = [&](NodeId parent, const Tokens& tokens) {
+    const NodeId node = forest.AddSegment(parent, {tokens, {}, true}, splits);
+    forest.CheckInvariants();
+    EXPECT_TRUE(splits.empty());
+    return node;
+  };
+  Tokens longer(19);
+  for (size_t i = 0; i < longer.size(); ++i) longer[i] = static_cast<TokenId>(i);
+  const NodeId end = add(NodeId(), longer);
+  EXPECT_EQ(forest.Path(end).size(), 3u);  // 8, 8 and 3 tokens
+  EXPECT_EQ(forest.at(end).segment_offset, 16);
+  EXPECT_EQ(add(NodeId(), longer), end);
+  // The second piece differs in its last token, after a whole cut that is the same.
+  Tokens other = longer;
+  other[15] = 99;
+  const NodeId other_end = add(NodeId(), other);
+  EXPECT_EQ(forest.Path(other_end)[0], forest.Path(end)[0]);
+  EXPECT_NE(forest.Path(other_end)[1], forest.Path(end)[1]);
+  EXPECT_EQ(forest.size(), 5u);
+  // The beginning of a piece is another node; all of one is the same.
+  EXPECT_EQ(add(NodeId(), {0, 1, 2, 3, 4, 5, 6, 7}), forest.Path(end)[0]);
+  const NodeId beginning = add(NodeId(), {0, 1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(forest.at(beginning).parent, NodeId());
+  EXPECT_EQ(forest.size(), 6u);
+  // Tails take over what is short by cuts, not by pieces.
+  EXPECT_EQ(forest.TakenOver(add(end, {1, 2})), 2);
+  EXPECT_EQ(forest.TakenOver(add(end, {1, 2, 3})), 0);
+}
+
 TEST_F(ForestTest, VariantsShareNothingAndHaveNamesOfTheirOwn) {
   const Digest first{1}, second{2};
   Forest forest(kCut, std::vector<Digest>{Digest{}, first, second});
