@@ -117,7 +117,9 @@ struct Receipt {
   // time, each from the end of the previous step to its own end.
   std::int64_t decode_steps = 0, decode_step_tokens = 0;
   double decode_step_seconds = 0.0, prefill_step_seconds = 0.0;
-  std::int64_t kv_bytes_peak = 0, kv_bytes_total = 0;
+  std::int64_t kv_bytes_peak = 0, kv_bytes_total = 0;  // with states
+  // Of models whose layers keep states: the part of these that is states.
+  std::int64_t state_bytes_peak = 0, state_bytes_total = 0;
   std::int64_t kv_bytes_held = 0;  // by running streams, now; the rest is free or cached
   // Latencies: from Submit to an answer's first token, and from one token to the next. Medians and
   // 99th percentiles, accurate within 5 %.

@@ -150,6 +150,8 @@ class Model {
   std::string precision() const;     // "mixed, kv f16"; ", fast" with LoadOptions::fast
   // Whether answers have the same bits in every batch: not with LoadOptions::fast.
   bool exact() const;
+  // Whether some layers keep a state instead of keys: such a model reads no texts side by side.
+  bool keeps_states() const;
   std::int64_t weight_bytes() const;
   // Peak rates of the machine with this backend, measured at the first call (some tens of
   // milliseconds, and a few GiB of device memory); 0 if not meaningful. REQUIRES: nothing computes

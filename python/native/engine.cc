@@ -202,6 +202,8 @@ nb::dict ReceiptOf(BoundEngine& self) {
   fields["kv_bytes_peak"] = receipt.kv_bytes_peak;
   fields["kv_bytes_total"] = receipt.kv_bytes_total;
   fields["kv_bytes_held"] = receipt.kv_bytes_held;
+  fields["state_bytes_peak"] = receipt.state_bytes_peak;
+  fields["state_bytes_total"] = receipt.state_bytes_total;
   fields["first_token_median"] = receipt.first_token_median;
   fields["first_token_p99"] = receipt.first_token_p99;
   fields["next_token_median"] = receipt.next_token_median;

@@ -24,7 +24,10 @@ constexpr int kHostMixedRows = 256, kDeviceMixedRows = 2048;
 
 // A step ahead costs a row for every stream that stops, which only pays where the host would
 // otherwise keep a device waiting.
-size_t StepsAhead(const EngineOptions& options, const Kernels& kernels) {
+// A state that a dropped row has changed could not be taken back.
+size_t StepsAhead(const EngineOptions& options, const Model::Parts& model) {
+  if (model.config.states.any()) return 0;
+  const Kernels& kernels = *model.kernels;
   if (options.steps_ahead < 0) return kernels.asynchronous() ? 1 : 0;
   return static_cast<size_t>(std::min(options.steps_ahead, 1));
 }
@@ -43,6 +46,7 @@ Scheduler::Limits LimitsFor(const EngineOptions& options, const Kernels& kernels
 
 // Costs are measured before KV takes the memory.
 EngineMemory MemoryAfterCosts(const EngineOptions& options, Model::Parts& model) {
+  RefuseForStates(model.config, options);
   model.Costs(options.measure_costs);
   return AllocateMemory(options, model);
 }
@@ -103,7 +107,7 @@ EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& option
     : model_(std::move(model)),
       options_(options),
       memory_(MemoryAfterCosts(options, model_->parts())),
-      steps_ahead_(StepsAhead(options, *model_->parts().kernels)),
+      steps_ahead_(StepsAhead(options, model_->parts())),
       row_limit_(memory_.batch_rows),
       parts_(std::make_unique<Parts>(model_->parts(), options_, memory_, events_)) {}
 
@@ -277,15 +281,21 @@ std::string EngineCore::Explain() {
   text += fmt::format("costs     {}\n", model_->parts().Costs(false).source);
   text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", waiting(),
                       max_streams(), row_limit_.most());
-  const Sharing sharing =
-      FindSharing(parts_->admission.waiting(), model.variants.size(), StorageRules(options_));
+  const Sharing sharing = FindSharing(parts_->admission.waiting(), model, StorageRules(options_));
   text += DescribeSharing(sharing);
-  const std::int64_t pages = parts_->stream_memory.cache().total_pages();
+  const std::int64_t pages = parts_->stream_memory.cache().pool().total();
   const std::int64_t page_bytes = model.kernels->KvPageBytes(KvShapeOf(model.config));
   text += fmt::format(
       "kv        {} tokens of prompts and at most {} of tails; the budget holds {} "
       "({} MiB)\n",
       sharing.all.stored, sharing.tail_tokens, pages * kPageTokens, page_bytes * pages >> 20);
+  if (const KvCache& cache = parts_->stream_memory.cache(); cache.slots().any()) {
+    const std::int64_t bytes = StateBytesOf(model.config);
+    text += fmt::format(
+        "states    of {} bytes after every text, every {} tokens of a long one, and for each "
+        "answer; the budget holds {} ({} MiB)\n",
+        bytes, PieceTokens(model), cache.slots().total(), bytes * cache.slots().total() >> 20);
+  }
   parts_->admission.Admit();
   parts_->stream_memory.CopyPrefixes();
   if (parts_->scheduler.Decide(row_limit_.rows()).empty()) return text;

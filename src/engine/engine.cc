@@ -136,7 +136,7 @@ std::optional<RequestId> Engine::State::Submit(PromptSegment& request, const Sub
   std::shared_ptr<RequestTree> tree;
   try {
     const std::int32_t variant = model->parts().VariantOf(request.adapter);
-    tree = MakeRequestTree(request, sequential);
+    tree = MakeRequestTree(request, {sequential, model->parts().config.states.any()});
     tree->variant = variant;
   } catch (...) {
     const std::lock_guard lock(mutex);

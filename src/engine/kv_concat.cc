@@ -93,7 +93,13 @@ struct KvConcat::Run {
 };
 
 KvConcat::KvConcat(std::shared_ptr<Model> model, const KvConcatOptions& options)
-    : model_(std::move(model)), options_(options) {}
+    : model_(std::move(model)), options_(options) {
+  if (model_->keeps_states()) {
+    Throw(ErrorKind::kUnsupported,
+          "kv-concat joins documents by their keys, and layers of {} keep states",
+          model_->parts().config.family);
+  }
+}
 KvConcat::~KvConcat() = default;
 
 Answer KvConcat::Ask(const KvConcatPrompt& prompt, const AnswerRequest& wanted) {

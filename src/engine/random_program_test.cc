@@ -24,6 +24,7 @@
 #include "load/model_parts.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
+#include "support/tiny_states.h"
 #include "support/workload.h"
 
 namespace banyan {
@@ -31,10 +32,10 @@ namespace {
 
 using testing_support::AnswersByTag;
 using testing_support::ExpectSameAnswer;
-using testing_support::PageBytes;
 using testing_support::RunAll;
 using testing_support::SameBits;
 using testing_support::TestRounds;
+using testing_support::TightMemory;
 using testing_support::Workload;
 
 constexpr int kClients = 3;
@@ -164,7 +165,7 @@ Receipt RunProgram(const std::shared_ptr<Model>& model, const Workload& work,
   EngineOptions options;
   options.strategy = program.strategy;
   options.kv_memory =
-      PageBytes(*model) * (work.LargestStreamPages(kPageTokens) + static_cast<int>(random() % 8));
+      TightMemory(*model, work.LargestStreamPages(kPageTokens) + static_cast<int>(random() % 8));
   options.batch_rows = random() % 2 == 0 ? 24 : 128;
   options.max_waiting = 40;
   options.steps_ahead = static_cast<int>(random() % 2);
@@ -215,10 +216,12 @@ Receipt RunProgram(const std::shared_ptr<Model>& model, const Workload& work,
 // Ten programs of 1000 operations on a host; longer ones where there is a device.
 void RunPrograms(const LoadOptions& load, int operations) {
   const std::shared_ptr<Model> model = Model::Load(load);
+  const bool states = model->keeps_states();
   std::uint32_t seed = 1;
   std::int64_t preempted = 0, cancelled = 0;
   for (const Strategy strategy :
        {Strategy::kTree, Strategy::kAuto, Strategy::kPaged, Strategy::kStacked, Strategy::kFlat}) {
+    if (states && strategy == Strategy::kStacked) continue;
     const Workload work(seed, {.roots = 6,
                                .depth = 3,
                                .children = 3,
@@ -255,6 +258,16 @@ TEST(RandomPrograms, OnTheCpu) {
   load.precision = "mixed";
   load.threads = 2;
   RunPrograms(load, 1000 * TestRounds());
+}
+
+TEST(RandomPrograms, OfLayersThatKeepStates) {
+  const testing_support::TempDirectory directory;
+  LoadOptions load;
+  load.model =
+      testing_support::TinyStates("qwen3_5_text", 7).Write(directory.path() / "m").string();
+  load.precision = "f32";
+  load.threads = 2;
+  RunPrograms(load, 500 * TestRounds());
 }
 
 TEST(RandomPrograms, OnADevice) {

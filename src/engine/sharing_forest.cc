@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/memory/engine_memory.h"
 #include "engine/memory/prefix_copies.h"
 #include "plan/attention_plan.h"
 
@@ -22,8 +23,10 @@ std::int64_t MostTokens(const RequestTree& request, const RequestStream& stream)
 
 }  // namespace
 
-SharingForest::SharingForest(std::size_t variants, std::int64_t most_tokens)
-    : forest_(kCutKeys, std::vector<Digest>(variants)), most_tokens_(most_tokens) {}
+SharingForest::SharingForest(std::size_t variants, std::int64_t most_tokens, int piece_tokens)
+    : forest_(kCutKeys, std::vector<Digest>(variants), piece_tokens),
+      most_tokens_(most_tokens),
+      copies_(piece_tokens == 0) {}
 
 SharingForest::Found SharingForest::Add(NodeId parent, const Forest::Segment& segment) {
   Found found;
@@ -34,7 +37,7 @@ SharingForest::Found SharingForest::Add(NodeId parent, const Forest::Segment& se
   for (const NodeSplit& split : splits_) added_.push_back(forest_.Remember(split.upper));
   if (found.stored == 0) return found;
   added_.push_back(forest_.Remember(found.node));
-  const std::int32_t common = forest_.FindCommon(found.node).tokens;
+  const std::int32_t common = copies_ ? forest_.FindCommon(found.node).tokens : 0;
   if (common >= kLeastCopiedTokens) found.copied = common;
   return found;
 }
@@ -52,9 +55,11 @@ void SharingForest::Forget() {
   }
 }
 
-Sharing FindSharing(const WaitingQueue& waiting, size_t variants, const StorageRules& rules) {
+Sharing FindSharing(const WaitingQueue& waiting, const Model::Parts& model,
+                    const StorageRules& rules) {
   Sharing found;
-  SharingForest forest(variants);
+  SharingForest forest(model.variants.size(), std::numeric_limits<std::int64_t>::max(),
+                       PieceTokens(model));
   for (const auto& [request, index] : waiting.Fresh()) {
     const RequestStream& stream = request->streams[static_cast<size_t>(index)];
     const std::int64_t answer_tokens = MostTokens(*request, stream);

@@ -18,8 +18,10 @@ class SharingForest {
  public:
   // `most_tokens`: what it remembers, where a node counts as kTokensOfNode more. Beyond that the
   // oldest leaves go, as a cache's do.
+  // `piece_tokens` as of Forest; in pieces nothing is copied.
   explicit SharingForest(std::size_t variants = 1,
-                         std::int64_t most_tokens = std::numeric_limits<std::int64_t>::max());
+                         std::int64_t most_tokens = std::numeric_limits<std::int64_t>::max(),
+                         int piece_tokens = 0);
 
   struct Found {
     NodeId node;              // of the segment's last token
@@ -45,6 +47,7 @@ class SharingForest {
 
   Forest forest_;
   const std::int64_t most_tokens_;
+  const bool copies_;
   std::deque<NodeMemory> added_;  // oldest first
   std::vector<NodeSplit> splits_;
 };
@@ -67,7 +70,8 @@ struct Sharing {
 
 // What the streams that have not run yet will share, found in a forest of its own: the one that
 // runs is not touched.
-Sharing FindSharing(const WaitingQueue& waiting, std::size_t variants, const StorageRules& rules);
+Sharing FindSharing(const WaitingQueue& waiting, const Model::Parts& model,
+                    const StorageRules& rules);
 // The lines of --explain.
 std::string DescribeSharing(const Sharing& sharing);
 

@@ -369,6 +369,8 @@ double Model::bytes_per_second() const { return parts_->Rates().bytes_per_second
 std::string Model::fingerprint() const { return ToHex(parts_->fingerprint); }
 const std::string& Model::identity() const { return parts_->identity; }
 
+bool Model::keeps_states() const { return parts_->config.states.any(); }
+
 bool Model::exact() const { return !parts_->kernels->options().fast; }
 
 std::string Model::precision() const {

@@ -54,7 +54,7 @@ void ValidateLayer(const ModelConfig& config, int layer, const std::string& wher
     Throw(ErrorKind::kFormat, "{}: {} KV heads of layer {} do not divide {} heads", where,
           keys.heads, layer, config.heads);
   }
-  if (config.HasKeys(layer)) return;
+  if (config.HasKeys(layer) || config.HasState(layer)) return;
   CheckRange(attention.keys_of, 0, layer - 1, "the layer whose keys another one reads", where);
   if (!config.HasKeys(attention.keys_of) || !(config.KeysOf(attention.keys_of) == keys)) {
     Throw(ErrorKind::kFormat, "{}: layer {} cannot read the keys of layer {}: its heads differ",
@@ -97,6 +97,36 @@ void ValidateRope(const RopeConfig& rope, int head_dim, const std::string& where
       Throw(ErrorKind::kFormat, "{}: mscale {} and mscale_all_dim {}: expected finite numbers",
             where, rope.mscale, rope.mscale_all_dim);
     }
+  }
+}
+
+void ValidateStates(const ModelConfig& config, const std::string& where) {
+  const StatesConfig& states = config.states;
+  if (!states.any()) return;
+  const StateShape& shape = states.shape;
+  constexpr int kMostWidth = 1 << 20;
+  if (states.layers.size() != static_cast<size_t>(config.layers)) {
+    Throw(ErrorKind::kFormat, "{}: states of {} layers, expected {}", where, states.layers.size(),
+          config.layers);
+  }
+  if (StateLayersBefore(config, config.layers) == config.layers) {
+    Throw(ErrorKind::kUnsupported, "{}: no layer has attention; expected at least one", where);
+  }
+  CheckRange(shape.taps, 2, kMostTaps, "the length of a state's convolution", where);
+  if (shape.heads > 0) {
+    CheckRange(shape.heads, 1, kMostWidth, "the number of a state's heads", where);
+    CheckRange(shape.key_dim, 1, kMostWidth / shape.heads, "a state's key dimension", where);
+    CheckRange(shape.value_dim, 1, kMostWidth / shape.heads, "a state's value dimension", where);
+    CheckRange(shape.key_heads, 1, shape.heads, "the number of a state's key heads", where);
+    if (shape.heads % shape.key_heads != 0) {
+      Throw(ErrorKind::kFormat, "{}: {} key heads of a state do not divide {} heads", where,
+            shape.key_heads, shape.heads);
+    }
+  }
+  CheckRange(shape.channels, 1, kMaxWidth, "the width of a state's convolution", where);
+  if (!(states.least_step >= 0.0f && states.least_step <= states.most_step)) {
+    Throw(ErrorKind::kFormat, "{}: time_step_limit is {} to {}, expected an interval from 0 on",
+          where, states.least_step, states.most_step);
   }
 }
 
@@ -157,6 +187,7 @@ void ValidateConfig(const ModelConfig& config, const std::string& where) {
                "the vocabulary of layers' inputs", where);
   }
   ValidateExperts(config, where);
+  ValidateStates(config, where);
 }
 
 KvShape KvShapeOf(const ModelConfig& config) {
@@ -179,7 +210,19 @@ int KvLayerOf(const ModelConfig& config, int layer) {
   return before;
 }
 
+int StateLayersBefore(const ModelConfig& config, int layer) {
+  int before = 0;
+  for (int other = 0; other < layer; ++other) before += config.HasState(other) ? 1 : 0;
+  return before;
+}
+
+std::int64_t StateBytesOf(const ModelConfig& config) {
+  return config.states.shape.bytes() * StateLayersBefore(config, config.layers);
+}
+
 std::string UnusualLayers(const ModelConfig& config) {
+  if (config.states.any()) return "layers that keep a state instead of keys";
+  if (config.output_gate || config.experts.gated_block) return "gates of what its blocks give";
   const auto any = [&](const auto& unusual) {
     return std::ranges::any_of(config.attention, unusual);
   };

@@ -3,6 +3,7 @@
 // style) or from GGUF metadata; families.cc holds what each family's files leave unsaid.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +62,19 @@ struct LayerAttention {
   bool operator==(const LayerAttention&) const = default;
 };
 
+// Layers that keep a state instead of keys (kernels/states.h).
+struct StatesConfig {
+  std::vector<bool> layers;  // [layers] which ones; empty: none
+  StateShape shape;          // of each
+  bool convolution_bias = false;
+  bool product_bias = false;  // of the products before and after
+  float least_step = 0.0f, most_step = std::numeric_limits<float>::infinity();  // kMamba2
+  // Rows of keys, queries, values and gates stand together for every key head: Qwen3-Next.
+  bool by_key_head = false;
+
+  bool any() const { return !layers.empty(); }
+};
+
 // Layers whose feed-forward block is a mixture of experts.
 struct ExpertsConfig {
   int count = 0;       // 0: there is no such layer
@@ -73,6 +87,8 @@ struct ExpertsConfig {
   // The block of ffn_size stands beside the experts, each with norms of its own, and the router has
   // a norm and scales of shares: Gemma 4.
   bool beside_block = false;
+  // A block stands beside the experts, and what it gives is multiplied by logistic(w x): Qwen3.5.
+  bool gated_block = false;
   std::vector<bool> layers;  // [layers] which ones; the others have a block of ffn_size
 };
 
@@ -123,6 +139,10 @@ struct ModelConfig {
   std::vector<LayerAttention> attention;  // [layers]
   std::vector<RopeConfig> ropes;          // those that layers name; at least one
   bool attention_sinks = false;           // AttentionShape::sinks in every layer
+  StatesConfig states;
+  // What attention gives is multiplied by logistic(W x), with rows of W beside each head's query in
+  // the file: Qwen3.5.
+  bool output_gate = false;
   ExpertsConfig experts;
   WeightScales scales;
   std::optional<TokenId> bos;
@@ -131,12 +151,17 @@ struct ModelConfig {
   bool HasExperts(int layer) const {
     return experts.count > 0 && experts.layers[static_cast<size_t>(layer)];
   }
-  bool HasBlock(int layer) const { return !HasExperts(layer) || experts.beside_block; }
+  bool HasBlock(int layer) const {
+    return !HasExperts(layer) || experts.beside_block || experts.gated_block;
+  }
+  bool HasState(int layer) const {
+    return states.any() && states.layers[static_cast<size_t>(layer)];
+  }
   int FfnSize(int layer) const {
     return ffn_sizes.empty() ? ffn_size : ffn_sizes[static_cast<size_t>(layer)];
   }
   const LayerAttention& Attention(int layer) const { return attention[static_cast<size_t>(layer)]; }
-  bool HasKeys(int layer) const { return Attention(layer).keys_of < 0; }
+  bool HasKeys(int layer) const { return Attention(layer).keys_of < 0 && !HasState(layer); }
   KvHeads KeysOf(int layer) const {
     const LayerAttention& own = Attention(layer);
     return {own.kv_heads > 0 ? own.kv_heads : kv_heads, own.head_dim > 0 ? own.head_dim : head_dim};
@@ -147,6 +172,10 @@ struct ModelConfig {
 KvShape KvShapeOf(const ModelConfig& config);
 // Where in the KV memory the keys lie that a layer reads.
 int KvLayerOf(const ModelConfig& config, int layer);
+// How many layers before this one keep a state; of `config.layers`: how many there are.
+int StateLayersBefore(const ModelConfig& config, int layer);
+// Of a path in all layers that keep one; 0: none does.
+std::int64_t StateBytesOf(const ModelConfig& config);
 // What of the model only backends with Kernels::any_layers() compute, in words; empty: nothing.
 std::string UnusualLayers(const ModelConfig& config);
 

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "model/config.h"
 #include "model/config_gemma4.h"
+#include "model/config_states.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
 #include "model/json_fields.h"
@@ -94,23 +95,12 @@ void CheckActivation(const JsonFields& fields, const Family& family) {
         found, expected);
 }
 
-// Of families whose layers may be other things than attention and a feed-forward block.
-void CheckHybrid(const JsonFields& fields, int layers) {
-  if (const int experts = fields.FindInt("num_local_experts").value_or(8); experts != 0) {
-    Throw(ErrorKind::kUnsupported, "{}: {} experts (num_local_experts); supported: none",
-          fields.where(), experts);
-  }
-  const Json* types = fields.Find("layer_types");
-  if (types == nullptr) types = fields.Find("layers_block_type");
-  if (types == nullptr || !types->is_array() || types->size() != static_cast<size_t>(layers)) {
-    Throw(ErrorKind::kFormat, "{}: 'layer_types': expected a list of {} entries", fields.where(),
-          layers);
-  }
-  for (const Json& type : *types) {
-    if (type == "attention" || type == "full_attention") continue;
-    Throw(ErrorKind::kUnsupported, "{}: a layer of type {}; supported: attention", fields.where(),
-          type.dump());
-  }
+// Of families that may have experts beside their blocks, which we do not have.
+void RefuseExperts(const JsonFields& fields) {
+  const int experts = fields.FindInt("num_local_experts").value_or(8);
+  if (experts == 0) return;
+  Throw(ErrorKind::kUnsupported, "{}: {} experts (num_local_experts); supported: none",
+        fields.where(), experts);
 }
 
 void RefuseWhatWeDoNotHave(const JsonFields& fields, const Family& family) {
@@ -329,6 +319,12 @@ void ReadExperts(const JsonFields& fields, const Family& family, ModelConfig& co
   experts.in_pairs = known.in_pairs;
   experts.layers.assign(static_cast<size_t>(config.layers), true);
   if (known.layers_configurable) experts.layers = ReadExpertLayers(fields, config.layers);
+  experts.gated_block = known.gated_block;
+  if (!known.gated_block) return;
+  const int beside = fields.GetInt("shared_expert_intermediate_size");
+  for (int layer = 0; layer < config.layers; ++layer) {
+    config.ffn_sizes.push_back(config.HasExperts(layer) ? beside : config.ffn_size);
+  }
 }
 
 }  // namespace
@@ -370,8 +366,8 @@ ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& ge
   config.head_dim =
       fields.FindInt("head_dim")
           .value_or(head_dim_default ? family.default_head_dim : config.hidden_size / config.heads);
-  config.rms_eps =
-      static_cast<float>(fields.FindNumber("rms_norm_eps").value_or(family.default_rms_eps));
+  config.rms_eps = static_cast<float>(
+      fields.FindNumber(std::string(family.norm_eps_key).c_str()).value_or(family.default_rms_eps));
   const bool attention_bias =
       family.attention_bias == BiasRule::kConfigured &&
       fields.FindBool("attention_bias").value_or(family.default_attention_bias);
@@ -386,7 +382,8 @@ ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& ge
     Throw(ErrorKind::kFormat, "{}: num_hidden_layers is {}, expected 1 to 4096", fields.where(),
           config.layers);
   }
-  if (family.may_be_hybrid) CheckHybrid(fields, config.layers);
+  if (family.may_be_hybrid) RefuseExperts(fields);
+  if (family.states) ReadStates(fields, family, config);
   ReadLayers(fields, family, config);
   config.attention_sinks = family.attention_sinks;
   ReadExperts(fields, family, config);

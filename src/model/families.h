@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,7 @@ struct ExpertFamily {
   double default_limit = 0.0;  // `swiglu_limit` and `swiglu_alpha`; 0: not read
   double default_slope = 0.0;
   bool may_be_mxfp4 = false;  // `quantization_config` may say so
+  bool gated_block = false;   // see ExpertsConfig; of `shared_expert_intermediate_size`
 };
 
 // Defaults hold when the key is absent from config.json.
@@ -63,6 +65,9 @@ struct Family {
   BiasRule attention_bias = BiasRule::kNever;
   bool default_attention_bias = false;  // kConfigured
   bool attention_sinks = false;
+  std::optional<StateRule> states{};  // some layers may keep states: config_states.h
+  bool states_by_key_head = false;    // see StatesConfig
+  bool output_gate = false;           // see ModelConfig
   ExpertFamily experts{};
   bool mlp_bias_configurable = false;  // `mlp_bias` is read
   bool tied_embeddings = false;        // unless `tie_word_embeddings` says otherwise
@@ -76,6 +81,7 @@ struct Family {
   bool gguf_yarn_truncates = true;        // RopeConfig::truncate, which GGUF has no key for
   bool windows_scale_rope = true;         // layers with a window have the scaling of RoPE too
   std::string_view default_rope{};        // `rope_parameters`, where the file has none
+  double default_rotary_part = 1.0;       // `partial_rotary_factor`
   double default_theta = 10000.0;
   double default_window_theta = 0.0;  // of layers with a window; 0: as of the others
   // Scalars: embeddings times √hidden_size; `query_pre_attn_scalar` with its default (0: not read);
@@ -87,6 +93,7 @@ struct Family {
   // GGUF files of this many layers scale queries by hidden_size / heads instead (no key says so).
   int gguf_width_scaled_layers = 0;
   std::string_view ffn_key = "intermediate_size";
+  std::string_view norm_eps_key = "rms_norm_eps";
   int default_vocab = 0, default_heads = 0;  // 0: must be given
   int default_kv_heads = 0;                  // 0: as many as heads
   int default_head_dim = 0;                  // 0: hidden_size / heads

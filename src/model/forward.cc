@@ -53,15 +53,20 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
     ropes.push_back(MakeRopeTable(rope, config.context_length));
   }
   kernels.SetRopes(ropes);
-  std::int64_t attended = 0, qkv = 0, ffn = 0;  // of the widest layer
+  std::int64_t attended = 0, qkv = 0, ffn = 0, state_inputs = 0;  // of the widest layer
   for (int layer = 0; layer < config.layers; ++layer) {
-    const KvHeads keys = config.KeysOf(layer);
-    attended = std::max(attended, std::int64_t{config.heads} * keys.dim);
-    qkv = std::max(qkv, std::int64_t{config.heads + 2 * keys.heads} * keys.dim);
+    const LayerWeights& w = weights.layers[static_cast<size_t>(layer)];
+    attended = std::max(attended, w.output->columns);
+    if (w.qkv) qkv = std::max(qkv, w.qkv->rows);
+    if (w.state) state_inputs = std::max(state_inputs, w.state->input->rows);
     ffn = std::max(ffn, std::int64_t{config.FfnSize(layer)});
-    kv_layers_.push_back(KvLayerOf(config, layer));
-    if (config.HasKeys(layer)) last_with_keys_ = layer;
+    kv_layers_.push_back(config.HasState(layer) ? -1 : KvLayerOf(config, layer));
+    state_layers_.push_back(StateLayersBefore(config, layer));
+    if (config.HasKeys(layer) || config.HasState(layer)) last_that_stores_ = layer;
   }
+  const StateShape& state = config.states.shape;
+  const std::int64_t channels = config.states.any() ? state.channels : 0;
+  const std::int64_t state_values = config.states.any() ? state.values() : 0;
   const std::int64_t rows = max_rows, hidden = config.hidden_size;
   x_ = kernels.NewTensor(rows, hidden);
   chosen_ = kernels.NewTensor(max_logit_rows, hidden);
@@ -72,7 +77,13 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   delta_ = sides[1][0];
   // What lies within a block is not needed in the next one, nor with the logits.
   const std::vector<TensorGroup> within = {
-      {{rows, qkv}, {rows, attended}, {max_logit_rows, attended}},
+      {{rows, qkv},
+       {rows, attended},
+       {max_logit_rows, attended},
+       {rows, state_inputs},
+       {rows, channels},
+       {rows, state_values},
+       {rows, config.output_gate ? attended : 0}},
       {{rows, 2 * ffn}, {rows, ffn}},
       {{max_logit_rows, config.vocab_size}},
       ExpertTensorsFor(config, rows, ExpertStretch(kernels)),
@@ -82,6 +93,10 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   qkv_ = blocks[0][0];
   attended_ = blocks[0][1];
   chosen_attended_ = blocks[0][2];
+  state_inputs_ = blocks[0][3];
+  state_mixed_ = blocks[0][4];
+  state_gates_ = blocks[0][5];
+  output_gates_ = blocks[0][6];
   gate_up_ = blocks[1][0];
   inner_ = blocks[1][1];
   logits_ = blocks[2][0];
@@ -96,6 +111,10 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
     layer_inputs_ = kernels.NewTensor(rows, inputs);
     projected_ = kernels.NewTensor(rows, inputs);
     chosen_inputs_ = kernels.NewTensor(max_logit_rows, inputs);
+  }
+  if (config.experts.gated_block) {
+    block_gates_ = kernels.NewTensor(rows, 1);
+    block_fed_ = kernels.NewTensor(rows, hidden);
   }
   if (weights.ranks > 0) ranks_ = kernels.NewTensor(max_rows, weights.ranks);
 }
@@ -118,8 +137,9 @@ Tensor ForwardPass::Run(const Batch& batch, const AttentionPlan& plan, KvMemory&
   return logits_.Prefix(step.logit_rows);
 }
 
-// Every row's keys and values are stored, in the last layer too; what comes after them there is
-// computed for the rows whose logits are wanted, and not at all where there are none.
+// Every row's keys and values are stored, in the last layer too, and its state goes on; what comes
+// after them there is computed for the rows whose logits are wanted, and not at all where there are
+// none.
 void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, const ForwardOptions& options) {
   Tensor x = x_.Prefix(step.rows);
   kernels_.Embed(step, *weights_.embedding, x);
@@ -128,9 +148,17 @@ void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, const ForwardOpt
   Tensor inputs = layer_inputs_.Prefix(step.rows);
   for (int layer = 0; layer < config_.layers; ++layer) {
     const bool last = layer + 1 == config_.layers;
-    const Tensor qkv = ProjectAndStore(layer, step, kv, x);
-    if (layer == last_with_keys_ && step.logit_rows == 0) return;
-    Tensor attended = Attend(layer, step, kv, options.skip_attention, qkv);
+    Tensor attended;
+    if (config_.HasState(layer)) {
+      attended = MixStates(layer, step, x, *kv.states, options.skip_attention);
+      if (layer == last_that_stores_ && step.logit_rows == 0) return;
+    } else {
+      const Tensor qkv = ProjectAndStore(layer, step, kv, x);
+      if (layer == last_that_stores_ && step.logit_rows == 0) return;
+      attended = Attend(layer, step, kv, options.skip_attention, qkv);
+      const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+      if (w.output_gate) GateAttended(w, w.attention_norm ? normed_.Prefix(x.rows) : x, attended);
+    }
     const LowRankRows adapted{step, last ? StepRows::kLogits : StepRows::kAll};
     if (last) {
       x = LogitRows(step, x, chosen_);
@@ -243,6 +271,71 @@ AttentionShape ForwardPass::ShapeOf(int layer) const {
   return shape;
 }
 
+void ForwardPass::GateAttended(const LayerWeights& w, const Tensor& input, Tensor& attended) {
+  Tensor gates = output_gates_.Narrow(attended.rows, attended.columns);
+  kernels_.MatMul(input, *w.output_gate, w.output_gate_bias.get(), gates);
+  kernels_.GateColumns(Gate::kLogistic, gates, attended, 0, attended);
+}
+
+Tensor ForwardPass::MixStates(int layer, const StepInputs& step, const Tensor& x,
+                              StateMemory& states, bool skip) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  const StateShape& shape = config_.states.shape;
+  Tensor normed = normed_.Prefix(x.rows);
+  if (w.attention_norm) kernels_.RmsNorm(x, *w.attention_norm, config_.rms_eps, normed);
+  const Tensor& input = w.attention_norm ? normed : x;
+  Tensor mixed = attended_.Narrow(x.rows, w.output->columns);
+  if (skip) {
+    kernels_.Clear(mixed);
+    return mixed;
+  }
+  Tensor inputs = state_inputs_.Narrow(x.rows, w.state->input->rows);
+  kernels_.MatMul(input, *w.state->input, w.state->input_bias.get(), inputs);
+  AddMore(w.state->input_more, {step}, input, inputs);
+  if (shape.rule != StateRule::kConvolution) return ScanHeads(layer, step, inputs, input, states);
+  ConvolutionCall call{shape, state_layers_[static_cast<size_t>(layer)], inputs, *w.state->taps};
+  call.bias = w.state->taps_bias.get();
+  call.gate_in = 0;
+  call.gate_out = shape.channels;
+  call.first_column = 2 * shape.channels;
+  kernels_.Convolve(step, call, states, mixed);
+  return mixed;
+}
+
+Tensor ForwardPass::ScanHeads(int layer, const StepInputs& step, const Tensor& inputs,
+                              const Tensor& input, StateMemory& states) {
+  const LayerWeights& layer_weights = weights_.layers[static_cast<size_t>(layer)];
+  const StateWeights& w = *layer_weights.state;
+  const StateShape& shape = config_.states.shape;
+  const int place = state_layers_[static_cast<size_t>(layer)];
+  Tensor convolved = state_mixed_.Prefix(inputs.rows);
+  ConvolutionCall convolution{shape, place, inputs, *w.taps};
+  convolution.bias = w.taps_bias.get();
+  convolution.silu = true;
+  kernels_.Convolve(step, convolution, states, convolved);
+  ScanCall scan{.shape = shape,
+                .layer = place,
+                .mixed = convolved,
+                .inputs = inputs,
+                .rates = *w.rates,
+                .step_bias = *w.step_bias};
+  scan.step_column = shape.channels;
+  scan.skip = w.skip.get();
+  scan.least_step = config_.states.least_step;
+  scan.most_step = config_.states.most_step;
+  const bool delta = shape.rule == StateRule::kDelta;
+  if (delta) scan.strength_column = shape.channels + shape.heads;
+  Tensor out = attended_.Narrow(inputs.rows, shape.values());
+  kernels_.Scan(step, scan, states, out);
+  Tensor gates = state_gates_.Prefix(inputs.rows);
+  kernels_.MatMul(input, *w.gate, w.gate_bias.get(), gates);
+  AddMore(w.gate_more, {step}, input, gates);
+  if (delta) kernels_.RmsNormGroups(out, *w.norm, config_.rms_eps, out);
+  kernels_.GateColumns(Gate::kSilu, gates, out, 0, out);
+  if (!delta) kernels_.RmsNorm(out, *w.norm, config_.rms_eps, out);
+  return out;
+}
+
 void ForwardPass::AddAttended(int layer, const LowRankRows& adapted, const Tensor& attended,
                               Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
@@ -271,6 +364,9 @@ void ForwardPass::FeedForward(int layer, const LowRankRows& adapted, Tensor& x) 
   const Tensor& input = w.ffn_norm ? normed : x;
   if (w.experts != nullptr && config_.experts.beside_block) {
     return AddBoth(layer, adapted, input, x);
+  }
+  if (w.experts != nullptr && config_.experts.gated_block) {
+    return AddGatedBlock(layer, adapted, input, x);
   }
   if (w.experts != nullptr) return AddExperts(w, input, x);
   const Tensor inner = InnerOf(layer, adapted, input);
@@ -304,6 +400,24 @@ void ForwardPass::AddBoth(int layer, const LowRankRows& adapted, const Tensor& i
   kernels_.MixExperts(mixed, call, mixed);
   kernels_.RmsNorm(mixed, *w.experts_fed_norm, eps, mixed);
   kernels_.Add(mixed, delta);
+  AddDelta(w.fed_norm.get(), delta, x);
+}
+
+// The block first: its products and those of experts share memory, and what the experts give may
+// take the place of what both read.
+void ForwardPass::AddGatedBlock(int layer, const LowRankRows& adapted, const Tensor& input,
+                                Tensor& x) {
+  const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  Tensor gates = block_gates_.Prefix(x.rows), block = block_fed_.Prefix(x.rows);
+  kernels_.MatMul(input, *w.block_gate, nullptr, gates);
+  const Tensor inner = InnerOf(layer, adapted, input);
+  kernels_.MatMul(inner, *w.down, nullptr, block);
+  AddMore(w.down_more, adapted, inner, block);
+  kernels_.GateRows(Gate::kLogistic, gates, block);
+  Tensor scores = scores_.Prefix(x.rows), delta = delta_.Prefix(x.rows);
+  kernels_.MatMul(input, *w.router, nullptr, scores);
+  kernels_.MixExperts(input, {*w.experts, scores, config_.experts.rule, expert_scratch_}, delta);
+  kernels_.Add(block, delta);
   AddDelta(w.fed_norm.get(), delta, x);
 }
 

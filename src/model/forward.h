@@ -59,6 +59,16 @@ class ForwardPass {
   Tensor ProjectAndStore(int layer, const StepInputs& step, KvMemory& kv, const Tensor& x);
   Tensor Attend(int layer, const StepInputs& step, const KvMemory& kv, bool skip,
                 const Tensor& qkv);
+  // What the layer's state gives (StateRule), before the product that follows; changes the states.
+  Tensor MixStates(int layer, const StepInputs& step, const Tensor& x, StateMemory& states,
+                   bool skip);
+  // `mixed` is what the convolution gave, `inputs` and `input` what it and the gates read.
+  Tensor ScanHeads(int layer, const StepInputs& step, const Tensor& inputs, const Tensor& input,
+                   StateMemory& states);
+  // attended *= logistic(W input).
+  void GateAttended(const LayerWeights& w, const Tensor& input, Tensor& attended);
+  // x += experts + logistic(w input) block.
+  void AddGatedBlock(int layer, const LowRankRows& adapted, const Tensor& input, Tensor& x);
   void AddAttended(int layer, const LowRankRows& adapted, const Tensor& attended, Tensor& x);
   AttentionShape ShapeOf(int layer) const;
   void FeedForward(int layer, const LowRankRows& adapted, Tensor& x);
@@ -90,8 +100,9 @@ class ForwardPass {
   const ModelWeights& weights_;
   Kernels& kernels_;
   int max_rows_;
-  int last_with_keys_ = 0;      // layer
-  std::vector<int> kv_layers_;  // [layers] KvLayerOf
+  int last_that_stores_ = 0;       // the last layer with keys or a state
+  std::vector<int> kv_layers_;     // [layers] KvLayerOf
+  std::vector<int> state_layers_;  // [layers] StateLayersBefore
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<StepInputs> step_;  // of the last Run; its memory is reused
   Tensor x_;                          // [rows, hidden] the residual stream
@@ -110,8 +121,15 @@ class ForwardPass {
   Tensor projected_;        // the same
   Tensor chosen_inputs_;    // [logit rows, layers * layer input]
   Tensor input_gates_;      // [rows, layer input]
-  Tensor logits_;           // [logit rows, vocab]
-  Tensor ranks_;            // [rows, weights.ranks] between the factors of low-rank products
+  // Of layers that keep states, and of gates.
+  Tensor state_inputs_;  // [rows, rows of StateWeights::input]
+  Tensor state_mixed_;   // [rows, channels]
+  Tensor state_gates_;   // [rows, values]
+  Tensor output_gates_;  // [rows, heads * head_dim]
+  Tensor block_gates_;   // [rows, 1]
+  Tensor block_fed_;     // [rows, hidden] what the block beside experts gives
+  Tensor logits_;        // [logit rows, vocab]
+  Tensor ranks_;         // [rows, weights.ranks] between the factors of low-rank products
 };
 
 // The version of the arithmetic that computes keys and values. It is part of the identity of KV on

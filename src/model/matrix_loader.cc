@@ -124,7 +124,6 @@ class Merger {
     for (const HostTensor* part : parts) {
       for (std::int64_t row = 0; row < part->rows(); ++row) stacked.push_back({part, row});
     }
-    BANYAN_CHECK(row_order.empty() || row_order.size() == stacked.size());
     if (row_order.empty()) sources_ = std::move(stacked);
     for (const std::int32_t row : row_order)
       sources_.push_back(stacked.at(static_cast<size_t>(row)));
@@ -186,6 +185,13 @@ MergedMatrix Merge(std::span<const HostTensor* const> parts,
           parts.front()->name);
   }
   return std::move(*merged);
+}
+
+std::vector<float> FiniteValues(const HostTensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.rows() * tensor.columns()));
+  Dequantize(tensor.dtype, tensor.bytes, values);
+  if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return values;
+  Throw(ErrorKind::kFormat, "tensor '{}' has values that are not finite", tensor.name);
 }
 
 namespace {

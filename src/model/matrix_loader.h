@@ -39,6 +39,9 @@ MergedMatrix Merge(std::span<const HostTensor* const> parts,
                    std::span<const std::int32_t> row_order, std::span<const AdaptedRows> adapted,
                    Precision precision, const std::string& where, ThreadPool& pool);
 
+// As float32. Throws kFormat, naming the tensor, when a value is not finite.
+std::vector<float> FiniteValues(const HostTensor& tensor);
+
 // A range of rows of a stacked matrix under the name that adapters use for it.
 struct AdaptedPlace {
   std::string module;

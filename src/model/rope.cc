@@ -136,7 +136,7 @@ class RopeReader {
       Throw(ErrorKind::kFormat, "{}: partial_rotary_factor is {}, expected a number in (0, 1]",
             fields_.where(), *part);
     }
-    rope.rotary_dim = static_cast<int>(head_dim * part.value_or(1.0));
+    rope.rotary_dim = static_cast<int>(head_dim * part.value_or(family_.default_rotary_part));
     if (rope.kind == RopeKind::kProportional) {  // frequencies of a whole head; some pairs rest
       rope.rotated_pairs = static_cast<int>(part.value_or(1.0) * head_dim / 2.0);
       rope.rotary_dim = head_dim;

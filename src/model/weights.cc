@@ -8,11 +8,17 @@
 
 #include "base/error.h"
 #include "model/expert_tensors.h"
+#include "model/layer_state.h"
 #include "model/matrix_loader.h"
 #include "tensor/quantization.h"
 
 namespace banyan {
 namespace {
+
+const TensorNames& NamesOf(const ModelConfig& config, TensorNaming naming) {
+  if (naming == TensorNaming::kGguf) return kGgufNames;
+  return config.family == "lfm2" ? kLfm2Names : kHuggingFaceNames;
+}
 
 // The name without its ending ".weight": what adapters call a module.
 std::string ModuleOf(const std::string& tensor) {
@@ -26,7 +32,8 @@ class DecoderLoader {
       : config_(config),
         store_(store),
         gguf_(naming == TensorNaming::kGguf),
-        names_(naming == TensorNaming::kGguf ? kGgufNames : kHuggingFaceNames),
+        names_(NamesOf(config, naming)),
+        modules_(gguf_ ? kHuggingFaceNames : names_),
         kernels_(kernels),
         load_(store, kernels, progress, adapters, config.scales, weights_) {
     if (naming == TensorNaming::kHuggingFace) FindRoot();
@@ -112,7 +119,27 @@ class DecoderLoader {
       layer.attended_norm = Norm(names_.norm_after_attention);
       layer.fed_norm = Norm(names_.norm_after_ffn);
     }
+    if (config_.HasState(layer_)) {
+      const LayerState state(config_, store_, prefix_, module_prefix_, load_);
+      layer.state = state.Load(kernels_);
+      state.LoadOutput(layer);
+    } else {
+      LoadAttention(layer);
+    }
+    if (config_.HasExperts(layer_)) LoadExperts(layer);
+    if (config_.HasBlock(layer_)) LoadFfn(layer);
+    if (config_.experts.beside_block) LoadNormsBesideBlock(layer);
+    if (config_.layer_input_size > 0) LoadInput(layer);
+    // A GGUF file leaves out what is 1.
+    if (config_.layer_scales && (!gguf_ || store_.Has(prefix_ + names_.layer_scale))) {
+      layer.scale = FiniteValues(store_.Get(prefix_ + names_.layer_scale, {1})).front();
+    }
+    return layer;
+  }
+
+  void LoadAttention(LayerWeights& layer) {
     LoadQkv(layer);
+    if (config_.output_gate) LoadOutputGate(layer);
     if (config_.qk_norm != QkNorm::kNone) {
       const bool whole = config_.qk_norm == QkNorm::kWhole;
       layer.query_norm =
@@ -121,20 +148,20 @@ class DecoderLoader {
         layer.key_norm = NormOf(Get(names_.key_norm, "weight", {whole ? key_size() : head_dim()}));
       }
     }
-    if (config_.value_norm && config_.HasKeys(layer_)) layer.value_norm = Ones(head_dim());
-    const std::vector<Place> output = {{InLayer(kHuggingFaceNames.output), 0, hidden()}};
+    if (config_.value_norm && config_.HasKeys(layer_)) {
+      const std::vector<float> ones(static_cast<size_t>(head_dim()), 1.0f);
+      layer.value_norm = kernels_.LoadVector(ones);
+    }
+    const std::vector<Place> output = {{InLayer(modules_.output), 0, hidden()}};
     layer.output =
         load_.ProductMatrix({&Get(names_.output, "weight", {hidden(), query_size()})}, {}, output);
     layer.output_more = load_.Apart(output, query_size());
     if (config_.output_bias)
       layer.output_bias = load_.Vector({&Get(names_.output, "bias", {hidden()})});
-    if (config_.attention_sinks) layer.sinks = Sinks();
-    if (config_.HasExperts(layer_)) LoadExperts(layer);
-    if (config_.HasBlock(layer_)) LoadFfn(layer);
-    if (config_.experts.beside_block) LoadNormsBesideBlock(layer);
-    if (config_.layer_input_size > 0) LoadInput(layer);
-    if (config_.layer_scales) layer.scale = LayerScale();
-    return layer;
+    if (config_.attention_sinks) {
+      const char* name = gguf_ ? "attn_sinks.weight" : "self_attn.sinks";
+      layer.sinks = kernels_.LoadVector(FiniteValues(store_.Get(prefix_ + name, {config_.heads})));
+    }
   }
 
   void LoadNormsBesideBlock(LayerWeights& layer) {
@@ -176,37 +203,11 @@ class DecoderLoader {
     layer.input_norm = Norm(names_.input_norm);
   }
 
-  float LayerScale() {
-    if (gguf_ && !store_.Has(prefix_ + names_.layer_scale)) return 1.0f;
-    float scale = 0.0f;
-    const HostTensor& tensor = store_.Get(prefix_ + names_.layer_scale, {1});
-    Dequantize(tensor.dtype, tensor.bytes, std::span(&scale, 1));
-    if (!std::isfinite(scale)) {
-      Throw(ErrorKind::kFormat, "tensor '{}' is {}, expected a finite number", tensor.name, scale);
-    }
-    return scale;
-  }
-
-  VectorRef Ones(int size) {
-    return kernels_.LoadVector(std::vector<float>(static_cast<size_t>(size), 1.0f));
-  }
-
   // GGUF's gpt-oss has it under the name of a norm after attention.
   const char* NameOfFfnNorm() const {
     if (config_.norm_placement != NormPlacement::kBefore) return names_.second_norm_before_ffn;
     const bool other = !Has(names_.norm_before_ffn) && Has(names_.norm_after_attention);
     return other ? names_.norm_after_attention : names_.norm_before_ffn;
-  }
-
-  VectorRef Sinks() {
-    const HostTensor& tensor =
-        store_.Get(prefix_ + (gguf_ ? "attn_sinks.weight" : "self_attn.sinks"), {config_.heads});
-    std::vector<float> values(static_cast<size_t>(config_.heads));
-    Dequantize(tensor.dtype, tensor.bytes, values);
-    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
-      Throw(ErrorKind::kFormat, "tensor '{}' has values that are not finite", tensor.name);
-    }
-    return kernels_.LoadVector(values);
   }
 
   void LoadExperts(LayerWeights& layer) {
@@ -245,6 +246,12 @@ class DecoderLoader {
     }
     layer.experts = kernels_.GatherExperts(std::move(all));
     if (experts.beside_block) layer.share_scales = tensors.ShareScales();
+    if (experts.gated_block) {
+      const std::vector<Place> gate = {{InLayer("mlp.shared_expert_gate"), 0, 1}};
+      load_.RefuseApart(gate, hidden());
+      layer.block_gate =
+          load_.Matrix({&Get("mlp.shared_expert_gate", "weight", {1, hidden()})}, {}, gate);
+    }
     const std::int64_t resting = experts.count - experts.rule.chosen;
     weights_.resting_bytes += (weights_.bytes - bytes_before) / experts.count * resting;
     weights_.resting_parameters +=
@@ -258,12 +265,14 @@ class DecoderLoader {
     const std::int64_t stored = keys ? key_size() : 0;
     const std::int64_t total = query_size() + 2 * stored;
     const std::vector<std::int32_t> order = QkvRowOrder();
-    std::vector<Place> places = {{InLayer(kHuggingFaceNames.query), 0, query_size()}};
+    // Adapters of queries and their gates do not come in two parts: none is looked for.
+    std::vector<Place> places;
+    if (!config_.output_gate) places.push_back({InLayer(modules_.query), 0, query_size()});
     if (keys) {
-      const char* value = same ? kHuggingFaceNames.key : kHuggingFaceNames.value;
-      places.push_back({InLayer(kHuggingFaceNames.key), query_size(), stored});
+      const char* value = same ? modules_.key : modules_.value;
+      places.push_back({InLayer(modules_.key), query_size(), stored});
       places.push_back({InLayer(value), query_size() + stored, stored});
-      places.push_back({InLayer(kHuggingFaceNames.fused_qkv), 0, total});
+      places.push_back({InLayer(modules_.fused_qkv), 0, total});
     }
     layer.qkv_more = load_.Apart(places, hidden());
     if (keys && Has(names_.fused_qkv)) {
@@ -279,7 +288,8 @@ class DecoderLoader {
             name, suffix,
             matrix ? std::vector<std::int64_t>{rows, hidden()} : std::vector<std::int64_t>{rows});
       };
-      std::vector<const HostTensor*> all = {get(names_.query, query_size())};
+      const std::int64_t queries = query_size() * (config_.output_gate ? 2 : 1);
+      std::vector<const HostTensor*> all = {get(names_.query, queries)};
       if (!keys) return all;
       all.push_back(get(names_.key, stored));
       all.push_back(get(same ? names_.key : names_.value, stored));
@@ -289,12 +299,27 @@ class DecoderLoader {
     if (config_.qkv_bias) layer.qkv_bias = load_.Vector(parts("bias", false), order);
   }
 
+  // The rows of a head's query are followed by those of its gate.
+  void LoadOutputGate(LayerWeights& layer) {
+    std::vector<std::int32_t> gates;
+    for (int row = 0; row < 2 * query_size(); ++row) {
+      if (row / head_dim() % 2 == 1) gates.push_back(row);
+    }
+    const HostTensor& query = Get(names_.query, "weight", {2 * query_size(), hidden()});
+    layer.output_gate = load_.ProductMatrix({&query}, gates, {});
+    if (!config_.qkv_bias) return;
+    layer.output_gate_bias = load_.Vector({&Get(names_.query, "bias", {2 * query_size()})}, gates);
+  }
+
   void LoadFfn(LayerWeights& layer) {
     const std::int64_t ffn = config_.FfnSize(layer_);
+    const bool beside = config_.experts.gated_block && config_.HasExperts(layer_);
+    const char* gate_name = beside ? names_.beside_gate : names_.gate;
+    const char* up_name = beside ? names_.beside_up : names_.up;
     const bool shared = Has(names_.shared_gate_up) && !Has(names_.fused_gate_up);
     const char* fused_name = shared ? names_.shared_gate_up : names_.fused_gate_up;
-    const bool fused = Has(fused_name) && !Has(names_.gate);
-    const char* down_name = shared ? names_.shared_down : names_.down;
+    const bool fused = Has(fused_name) && !Has(gate_name);
+    const char* down_name = beside ? names_.beside_down : shared ? names_.shared_down : names_.down;
     const auto parts = [&](const char* suffix, bool matrix) {
       const auto shape = [&](std::int64_t rows) {
         return matrix ? std::vector<std::int64_t>{rows, hidden()} : std::vector<std::int64_t>{rows};
@@ -302,15 +327,17 @@ class DecoderLoader {
       if (fused) {
         return std::vector<const HostTensor*>{&Get(fused_name, suffix, shape(2 * ffn))};
       }
-      return std::vector<const HostTensor*>{&Get(names_.gate, suffix, shape(ffn)),
-                                            &Get(names_.up, suffix, shape(ffn))};
+      return std::vector<const HostTensor*>{&Get(gate_name, suffix, shape(ffn)),
+                                            &Get(up_name, suffix, shape(ffn))};
     };
-    const std::vector<Place> gate_up = {{InLayer(kHuggingFaceNames.gate), 0, ffn},
-                                        {InLayer(kHuggingFaceNames.up), ffn, ffn},
-                                        {InLayer(kHuggingFaceNames.fused_gate_up), 0, 2 * ffn},
-                                        {InLayer(kHuggingFaceNames.shared_gate_up), 0, 2 * ffn}};
-    const std::vector<Place> down = {{InLayer(kHuggingFaceNames.down), 0, hidden()},
-                                     {InLayer(kHuggingFaceNames.shared_down), 0, hidden()}};
+    const std::vector<Place> gate_up = {
+        {InLayer(beside ? modules_.beside_gate : modules_.gate), 0, ffn},
+        {InLayer(beside ? modules_.beside_up : modules_.up), ffn, ffn},
+        {InLayer(modules_.fused_gate_up), 0, 2 * ffn},
+        {InLayer(modules_.shared_gate_up), 0, 2 * ffn}};
+    const std::vector<Place> down = {
+        {InLayer(beside ? modules_.beside_down : modules_.down), 0, hidden()},
+        {InLayer(modules_.shared_down), 0, hidden()}};
     layer.gate_up = load_.ProductMatrix(parts("weight", true), {}, gate_up);
     layer.gate_up_more = load_.Apart(gate_up, hidden());
     layer.down = load_.ProductMatrix({&Get(down_name, "weight", {hidden(), ffn})}, {}, down);
@@ -322,8 +349,16 @@ class DecoderLoader {
   }
 
   // Files that store Q and K for rotation of neighbouring pairs have row 2 i + s of a head where we
-  // want row s * half + i.
+  // want row s * half + i. Those with gates of the output have each head's after its query.
   std::vector<std::int32_t> QkvRowOrder() const {
+    if (config_.output_gate) {
+      std::vector<std::int32_t> order;
+      for (int row = 0; row < 2 * (query_size() + key_size()); ++row) {
+        const bool gate = row < 2 * query_size() && row / head_dim() % 2 == 1;
+        if (!gate) order.push_back(row);
+      }
+      return order;
+    }
     if (!config_.interleaved_qk_rows) return {};
     std::vector<std::int32_t> order(static_cast<size_t>(query_size() + 2 * key_size()));
     const int half = head_dim() / 2;
@@ -362,6 +397,7 @@ class DecoderLoader {
   const TensorStore& store_;
   bool gguf_;
   const TensorNames& names_;
+  const TensorNames& modules_;  // as adapters name them
   std::string root_ = kHuggingFaceRoot, logits_name_{names_.logits};
   std::string embedding_module_, logits_module_;  // adapters' names
   Kernels& kernels_;

@@ -18,22 +18,43 @@ using VectorRef = std::shared_ptr<const Vector>;
 // What adapters that are kept apart add to a matrix; null: nothing.
 using LowRankRef = std::shared_ptr<const LowRankTable>;
 
+// Of a layer that keeps a state: what stands in ConvolutionCall and ScanCall.
+struct StateWeights {
+  // [inputs, hidden]: with kConvolution gates of the input, gates of the output, the input; else
+  // what the convolution reads, then the numbers of heads (steps, and with kDelta strengths).
+  MatrixRef input;
+  VectorRef input_bias;  // may be null
+  LowRankRef input_more;
+  VectorRef taps;       // [taps, channels]
+  VectorRef taps_bias;  // may be null
+  // Null with kConvolution.
+  MatrixRef gate;       // [values, hidden]
+  VectorRef gate_bias;  // may be null
+  LowRankRef gate_more;
+  VectorRef rates, step_bias;  // [heads]
+  VectorRef skip;              // [heads] kMamba2
+  VectorRef norm;              // [value_dim] of every head, or with kMamba2 [values] of all
+};
+
 struct LayerWeights {
   VectorRef attention_norm;  // [hidden] before attention; null where there is none
   VectorRef attended_norm;   // [hidden] of what attention adds; null where there is none
-  MatrixRef qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]; without keys: of Q alone
-  VectorRef qkv_bias;        // may be null
-  VectorRef query_norm;      // may be null; [head_dim] or [heads * head_dim]
-  VectorRef key_norm;        // may be null
-  VectorRef value_norm;      // [head_dim] of ones; may be null
-  MatrixRef output;          // [hidden, heads * head_dim]
-  VectorRef output_bias;     // may be null
-  VectorRef ffn_norm;        // [hidden] before the feed-forward block; null where there is none
-  VectorRef fed_norm;        // [hidden] of what that block adds; null where there is none
-  MatrixRef gate_up;         // [2 * ffn, hidden]
-  VectorRef gate_up_bias;    // may be null
-  MatrixRef down;            // [hidden, ffn]
-  VectorRef down_bias;       // may be null
+  std::shared_ptr<const StateWeights> state;  // instead of what follows, up to value_norm
+  MatrixRef qkv;          // [(heads + 2 kv_heads) * head_dim, hidden]; without keys: of Q alone
+  VectorRef qkv_bias;     // may be null
+  VectorRef query_norm;   // may be null; [head_dim] or [heads * head_dim]
+  VectorRef key_norm;     // may be null
+  VectorRef value_norm;   // [head_dim] of ones; may be null
+  MatrixRef output_gate;  // [heads * head_dim, hidden] ModelConfig::output_gate; may be null
+  VectorRef output_gate_bias;  // may be null
+  MatrixRef output;            // [hidden, heads * head_dim], or values of a state
+  VectorRef output_bias;       // may be null
+  VectorRef ffn_norm;          // [hidden] before the feed-forward block; null where there is none
+  VectorRef fed_norm;          // [hidden] of what that block adds; null where there is none
+  MatrixRef gate_up;           // [2 * ffn, hidden]
+  VectorRef gate_up_bias;      // may be null
+  MatrixRef down;              // [hidden, ffn]
+  VectorRef down_bias;         // may be null
   LowRankRef qkv_more, output_more, gate_up_more, down_more;
   VectorRef sinks;  // [heads] AttentionShape::sinks; null where there are none
   // Instead of gate_up and down, in layers with a mixture of experts.
@@ -41,6 +62,7 @@ struct LayerWeights {
   MatrixRef router;                 // [experts, hidden]
   VectorRef router_bias;            // may be null
   std::vector<float> share_scales;  // ExpertCall::share_scales
+  MatrixRef block_gate;             // [1, hidden] of a gated block beside the experts
   // Of experts beside a block: norms of what the router and the experts read, of what the block and
   // the experts give.
   VectorRef router_norm, experts_norm, block_fed_norm, experts_fed_norm;
@@ -109,7 +131,8 @@ struct TensorNames {
   const char *query, *key, *value, *fused_qkv, *output;
   const char *query_norm, *key_norm;
   const char *gate, *up, *fused_gate_up, *down;
-  const char *shared_gate_up, *shared_down;  // Granite 4's block that all tokens share
+  const char *shared_gate_up, *shared_down;           // Granite 4's block that all tokens share
+  const char *beside_gate, *beside_up, *beside_down;  // Qwen3.5's block beside experts
   // Gemma 4: of the model; of a layer; a layer's, whole names.
   const char *inputs_embedding, *inputs_projection, *inputs_norm;
   const char *input_gate, *input_projection, *input_norm;
@@ -150,6 +173,9 @@ inline constexpr TensorNames kHuggingFaceNames = {"model.layers.{}.",
                                                   "mlp.down_proj",
                                                   "shared_mlp.input_linear",
                                                   "shared_mlp.output_linear",
+                                                  "mlp.shared_expert.gate_proj",
+                                                  "mlp.shared_expert.up_proj",
+                                                  "mlp.shared_expert.down_proj",
                                                   "model.embed_tokens_per_layer.weight",
                                                   "model.per_layer_model_projection.weight",
                                                   "model.per_layer_projection_norm.weight",
@@ -161,6 +187,22 @@ inline constexpr TensorNames kHuggingFaceNames = {"model.layers.{}.",
                                                   "post_feedforward_layernorm_2",
                                                   "router.scale",
                                                   "layer_scalar"};
+
+// LFM2 names layers' tensors otherwise.
+constexpr TensorNames MakeLfm2Names() {
+  TensorNames names = kHuggingFaceNames;
+  names.final_norm = "model.embedding_norm.weight";
+  names.norm_before_attention = "operator_norm";
+  names.norm_before_ffn = "ffn_norm";
+  names.output = "self_attn.out_proj";
+  names.query_norm = "self_attn.q_layernorm";
+  names.key_norm = "self_attn.k_layernorm";
+  names.gate = "feed_forward.w1";
+  names.up = "feed_forward.w3";
+  names.down = "feed_forward.w2";
+  return names;
+}
+inline constexpr TensorNames kLfm2Names = MakeLfm2Names();
 
 // GGUF's Phi-3 stores gate and up fused under the name of up alone.
 inline constexpr TensorNames kGgufNames = {"blk.{}.",
@@ -185,6 +227,9 @@ inline constexpr TensorNames kGgufNames = {"blk.{}.",
                                            "ffn_down",
                                            "ffn_up",
                                            "ffn_down",
+                                           "ffn_gate_shexp",
+                                           "ffn_up_shexp",
+                                           "ffn_down_shexp",
                                            "per_layer_token_embd.weight",
                                            "per_layer_model_proj.weight",
                                            "per_layer_proj_norm.weight",

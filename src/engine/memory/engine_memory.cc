@@ -83,6 +83,21 @@ std::int64_t KvBudget(const EngineOptions& options, Model::Parts& model,
   return *free - std::min(BytesBesideActivations(model, memory), *free / 4);
 }
 
+// Slots for the states of all branches and of what stands above them, in at most half of the
+// budget.
+int SlotsForBudget(std::int64_t budget, const ModelConfig& config, int branches) {
+  const std::int64_t bytes = StateBytesOf(config);
+  if (bytes == 0) return 0;
+  constexpr std::int64_t kFewest = 4, kOfBranch = 4, kOfTexts = 256;
+  const std::int64_t slots = std::min(budget / 2 / bytes, kOfBranch * branches + kOfTexts);
+  if (slots < kFewest) {
+    Throw(ErrorKind::kLimit,
+          "--kv-memory: half of {} bytes hold {} states of {} bytes: expected at least {}", budget,
+          slots, bytes, kFewest);
+  }
+  return static_cast<int>(slots);
+}
+
 // Pages for the budget, but no more than all branches of running streams could ever fill.
 int PagesForBudget(std::int64_t budget, const Model::Parts& model, int branches) {
   const ModelConfig& config = model.config;
@@ -106,10 +121,17 @@ std::shared_ptr<KvMemory> AllocateKv(const EngineOptions& options, Model::Parts&
                                      const EngineMemory& memory) {
   const ModelConfig& config = model.config;
   const KvShape shape = KvShapeOf(config);
-  int pages = PagesForBudget(KvBudget(options, model, memory), model, memory.logit_rows);
+  const std::int64_t budget = KvBudget(options, model, memory);
+  const int slots = SlotsForBudget(budget, config, memory.logit_rows);
+  int pages = PagesForBudget(budget - slots * StateBytesOf(config), model, memory.logit_rows);
   for (;;) {
     try {
-      return model.kernels->NewKvMemory(shape, pages);
+      std::shared_ptr<KvMemory> kv = model.kernels->NewKvMemory(shape, pages);
+      if (slots > 0) {
+        const int layers = StateLayersBefore(config, config.layers);
+        kv->states = model.kernels->NewStateMemory(config.states.shape, layers, slots);
+      }
+      return kv;
     } catch (const Error& error) {
       const int fewer = pages / 4 * 3;
       if (error.kind() != ErrorKind::kLimit || options.kv_memory > 0 || fewer < kFewestPages) throw;
@@ -119,6 +141,16 @@ std::shared_ptr<KvMemory> AllocateKv(const EngineOptions& options, Model::Parts&
 }
 
 }  // namespace
+
+int PieceTokens(const Model::Parts& model) {
+  const std::int64_t state = StateBytesOf(model.config);
+  if (state == 0) return 0;
+  constexpr std::int64_t kStep = 512, kMost = std::int64_t{1} << 20;
+  static_assert(kStep % kCutKeys == 0);
+  const std::int64_t page = model.kernels->KvPageBytes(KvShapeOf(model.config));
+  const std::int64_t tokens = 2 * state * kPageTokens / page;
+  return static_cast<int>(std::clamp((tokens + kStep - 1) / kStep * kStep, kStep, kMost));
+}
 
 EngineMemory AllocateMemory(const EngineOptions& options, Model::Parts& model) {
   const Defaults defaults = DefaultsFor(model);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/memory/engine_memory.h"
 
 namespace banyan {
 namespace {
@@ -62,8 +63,9 @@ std::vector<NodeId> PromptNodes(const Forest& forest, const Stream& stream) {
 
 // False: the store cannot keep the model's KV, and need not.
 bool CanStore(const ModelConfig& config, const EngineOptions& options) {
-  const char* const why =
-      KvShapeOf(config).by_layer.empty() ? nullptr : "the heads of its layers differ";
+  const char* const why = config.states.any()                  ? "some of its layers keep states"
+                          : KvShapeOf(config).by_layer.empty() ? nullptr
+                                                               : "the heads of its layers differ";
   if (why != nullptr && !options.kv_store_optional) {
     Throw(ErrorKind::kUnsupported,
           "the KV store keeps keys and values of layers that are alike; {}: {}: leave --kv-store "
@@ -80,8 +82,8 @@ StreamMemory::StreamMemory(const Model::Parts& model, KvMemory& pages, const Eng
       kernels_(*model.kernels),
       pages_(pages),
       rules_(options),
-      forest_(kCutKeys, RootNames(model)),
-      cache_(forest_, pages.pages),
+      forest_(kCutKeys, RootNames(model), PieceTokens(model)),
+      cache_(forest_, pages.pages, pages.states ? pages.states->slots : 0),
       prefix_copies_(forest_, cache_, model.kernels->asynchronous() ? kWorthADeviceStep : 0) {
   if (options.kv_store && options.strategy != Strategy::kNoAttention &&
       CanStore(config_, options)) {
@@ -121,7 +123,8 @@ NodeId StreamMemory::FindPath(const Stream& stream, std::int32_t leaf_segment) {
       if (stored_) stored_->Split(split);
     }
     splits.clear();
-    if (forest_.TotalTokens() > tokens_before) prefix_copies_.Added(node);
+    // A prefix within a node has keys to copy, but no state.
+    if (forest_.TotalTokens() > tokens_before && !cache_.slots().any()) prefix_copies_.Added(node);
     if (rules_.Remembers(declared, next)) segment.node = forest_.Remember(node);
   }
   return node;
@@ -135,13 +138,14 @@ bool StreamMemory::Allocate(Stream& stream, const Allocation& allocation) {
     cache_.Pin(branch.leaf);
   }
   const std::vector<NodeId> nodes = PromptNodes(forest_, stream);
-  std::int64_t missing = 0, path_pages = 0, tail_pages = 0;
+  std::int64_t missing = 0, path_pages = 0, tail_pages = 0, missing_slots = 0;
   for (const NodeId node : nodes) {
     missing += cache_.MissingPages(node, Tokens(node));
+    missing_slots += cache_.slots().Missing(node, Tokens(node)) ? 1 : 0;
     path_pages += PagesFor(Tokens(node));
   }
   const auto branches = static_cast<std::int64_t>(stream.branches.size());
-  const std::int64_t most = allocation.least ? 0 : (cache_.total_pages() - path_pages) / branches;
+  const std::int64_t most = allocation.least ? 0 : (cache_.pool().total() - path_pages) / branches;
   const auto first_tail_keys = [&](const Branch& branch) {
     const int all_keys = TailKeys(forest_, stream, branch.leaf, config_.context_length);
     return FirstTailKeys(forest_, stream, branch, all_keys, most);
@@ -149,12 +153,14 @@ bool StreamMemory::Allocate(Stream& stream, const Allocation& allocation) {
   int cached = 0;
   for (const Branch& branch : stream.branches) {
     tail_pages += PagesFor(first_tail_keys(branch));
+    missing_slots += cache_.slots().any() && first_tail_keys(branch) > 0 ? 1 : 0;
     for (const NodeId node : forest_.Path(branch.leaf)) {
       cached += cache_.filled(node) + prefix_copies_.Ready(node);
     }
   }
   const std::int64_t spare = stream.preempted ? 0 : allocation.spare;
-  if (missing + tail_pages + spare > cache_.available_pages()) {
+  if (missing + tail_pages + spare > cache_.available_pages() ||
+      missing_slots > cache_.slots().available()) {
     for (const Branch& branch : stream.branches) cache_.Unpin(branch.leaf);
     stream.branches.clear();  // nodes that were added for it are gone again
     return false;
@@ -233,7 +239,15 @@ void StreamMemory::FillTails(std::span<const Branch> branches) {
     if (taken == 0 || cache_.filled(branch.tail) > 0) continue;
     cache_.AddCopies(branch.leaf, branch.tail, taken, copies_);
   }
-  if (!copies_.empty()) kernels_.CopyPages(copies_, pages_);
+  if (copies_.empty()) return;
+  kernels_.CopyPages(copies_, pages_);
+  if (!cache_.slots().any()) return;
+  state_copies_.clear();
+  for (const Branch& branch : branches) {
+    if (forest_.TakenOver(branch.leaf) == 0 || cache_.filled(branch.tail) > 0) continue;
+    state_copies_.push_back({cache_.slots().Of(branch.leaf), cache_.slots().Of(branch.tail)});
+  }
+  kernels_.CopyStates(state_copies_, *pages_.states);
 }
 
 int StreamMemory::Written(const Stream& stream) const {
@@ -278,9 +292,13 @@ void StreamMemory::Report(Receipt& receipt) const {
   const std::int64_t page_bytes = kernels_.KvPageBytes(KvShapeOf(config_));
   receipt.prompt_tokens = prompt_tokens_;
   receipt.copied_tokens = prefix_copies_.copied_tokens();
-  receipt.kv_bytes_peak = page_bytes * cache_.peak_pages();
-  receipt.kv_bytes_total = page_bytes * cache_.total_pages();
-  receipt.kv_bytes_held = page_bytes * (cache_.total_pages() - cache_.available_pages());
+  const std::int64_t slot_bytes = StateBytesOf(config_);
+  receipt.state_bytes_peak = slot_bytes * cache_.slots().peak();
+  receipt.state_bytes_total = slot_bytes * cache_.slots().total();
+  receipt.kv_bytes_peak = page_bytes * cache_.peak_pages() + receipt.state_bytes_peak;
+  receipt.kv_bytes_total = page_bytes * cache_.pool().total() + receipt.state_bytes_total;
+  receipt.kv_bytes_held = page_bytes * (cache_.pool().total() - cache_.available_pages()) +
+                          slot_bytes * (cache_.slots().total() - cache_.slots().available());
   if (!stored_) return;
   receipt.loaded_tokens = stored_->loaded_tokens();
   receipt.saved_tokens = stored_->saved_tokens();

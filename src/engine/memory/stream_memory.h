@@ -54,7 +54,7 @@ class StreamMemory {
   // Copies the prefixes that nodes of prompts share with others, as far as they are computed.
   void CopyPrefixes();
   // Tails that begin with their prompt's last segment and have no keys yet get copies of that
-  // segment's pages. REQUIRES: the segment is computed.
+  // segment's pages and state. REQUIRES: the segment is computed.
   void FillTails(std::span<const Branch> branches);
   void MarkFilled(NodeId node, int keys) { cache_.MarkFilled(node, keys); }
 
@@ -93,9 +93,10 @@ class StreamMemory {
   Forest forest_;
   KvCache cache_;
   PrefixCopies prefix_copies_;
-  std::unique_ptr<StoredKv> stored_;  // null: no KV store
-  std::vector<PageCopy> copies_;      // reused
-  std::int64_t prompt_tokens_ = 0;    // of streams that began
+  std::unique_ptr<StoredKv> stored_;     // null: no KV store
+  std::vector<PageCopy> copies_;         // reused
+  std::vector<StateCopy> state_copies_;  // reused
+  std::int64_t prompt_tokens_ = 0;       // of streams that began
 };
 
 }  // namespace banyan

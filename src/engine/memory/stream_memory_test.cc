@@ -150,7 +150,7 @@ TEST_F(StreamMemoryTest, APreemptedStreamReturnsWithItsTokensAndAllItsRoom) {
   memory.Preempt(stream);
   EXPECT_EQ(stream.written, (std::vector<TokenId>{7, 8, 9}));
   EXPECT_EQ(memory.cache().available_pages(), 64);  // the prompt is cached, and nobody holds it
-  EXPECT_LT(memory.cache().free_pages(), 64);
+  EXPECT_LT(memory.cache().pool().free(), 64);
 
   stream.preempted = true;
   ASSERT_TRUE(memory.Allocate(stream, {.spare = 1000}));  // which does not concern it

@@ -102,6 +102,12 @@ class Checker {
       Throw(ErrorKind::kUnsupported,
             "strategy sequential: a skeleton's values are written together");
     }
+    if (segment.skeleton && model_.config.states.any()) {
+      Throw(ErrorKind::kUnsupported,
+            "a skeleton's values are written into gaps that later ones have seen, which needs "
+            "attention in every layer: layers of {} keep states",
+            model_.config.family);
+    }
     if (segment.skeleton) CheckSkeleton(segment, end);
     for (const AnswerRequest& answer : segment.answers) {
       CheckAnswer(answer, model_);

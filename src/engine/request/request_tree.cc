@@ -98,6 +98,53 @@ class TreeBuilder {
   std::vector<std::pair<ExpertRequest, std::int32_t>> experts_;  // with their leaves
 };
 
+// Divides the last segments of prompts. How a path is divided depends on the path alone: a segment
+// with others below it stays as it is for their paths.
+class LastTokensApart {
+ public:
+  explicit LastTokensApart(RequestTree& tree)
+      : tree_(tree), has_below_(tree.segments.size()), divided_(tree.segments.size(), -1) {
+    for (const RequestSegment& segment : tree.segments) {
+      if (segment.parent >= 0) has_below_[static_cast<size_t>(segment.parent)] = true;
+    }
+  }
+
+  void Divide() {
+    for (RequestStream& stream : tree_.streams) stream.leaf = LastTokenOf(stream.leaf);
+    for (RequestPanel& panel : tree_.panels) {
+      for (RequestPanel::Expert& expert : panel.experts) expert.leaf = LastTokenOf(expert.leaf);
+    }
+  }
+
+ private:
+  // The segment of its last token, made when it is first asked for.
+  std::int32_t LastTokenOf(std::int32_t leaf) {
+    const auto index = static_cast<size_t>(leaf);
+    if (tree_.segments[index].tokens.size() == 1) return leaf;
+    if (divided_[index] >= 0) return divided_[index];
+    RequestSegment last;
+    last.parent = leaf;
+    last.tokens = {tree_.segments[index].tokens.back()};
+    last.first_position = tree_.segments[index].end_position() - 1;
+    if (has_below_[index]) {
+      RequestSegment before = tree_.segments[index];
+      before.tokens.pop_back();
+      tree_.tokens += static_cast<std::int64_t>(before.tokens.size()) + 1;
+      last.parent = static_cast<std::int32_t>(tree_.segments.size());
+      tree_.segments.push_back(std::move(before));
+    } else {
+      tree_.segments[index].tokens.pop_back();
+    }
+    divided_[index] = static_cast<std::int32_t>(tree_.segments.size());
+    tree_.segments.push_back(std::move(last));
+    return divided_[index];
+  }
+
+  RequestTree& tree_;
+  std::vector<bool> has_below_;        // [segments] as declared
+  std::vector<std::int32_t> divided_;  // [segments] the segment of the last token; -1: none yet
+};
+
 }  // namespace
 
 bool AllLeaves(const PromptSegment& segment) {
@@ -138,11 +185,12 @@ std::int32_t RequestTree::PromptTokens(const RequestStream& stream) const {
   return count;
 }
 
-std::shared_ptr<RequestTree> MakeRequestTree(PromptSegment& request, bool sequential) {
+std::shared_ptr<RequestTree> MakeRequestTree(PromptSegment& request, const TreeForm& form) {
   auto tree = std::make_shared<RequestTree>();
-  TreeBuilder builder(*tree, sequential);
+  TreeBuilder builder(*tree, form.sequential);
   builder.Visit(request, {});
   builder.FillPanels();
+  if (form.last_tokens_apart) LastTokensApart(*tree).Divide();
   tree->streams_left = static_cast<std::int32_t>(tree->streams.size());
   return tree;
 }

@@ -89,7 +89,18 @@ struct RequestTree {
 // Whether `segment` has children and all of them are leaves: questions of one context.
 bool AllLeaves(const PromptSegment& segment);
 
+// How the engine wants requests taken apart.
+struct TreeForm {
+  bool sequential = false;  // Strategy::kSequential
+  // The last token of every prompt is a segment of its own, because a token is fed again for its
+  // logits from the state before it.
+  bool last_tokens_apart = false;
+};
+
 // Takes the request apart. REQUIRES: checked.
-std::shared_ptr<RequestTree> MakeRequestTree(PromptSegment& request, bool sequential);
+std::shared_ptr<RequestTree> MakeRequestTree(PromptSegment& request, const TreeForm& form);
+inline std::shared_ptr<RequestTree> MakeRequestTree(PromptSegment& request, bool sequential) {
+  return MakeRequestTree(request, TreeForm{sequential});
+}
 
 }  // namespace banyan

@@ -88,6 +88,14 @@ void StackNumbers::Number(RequestTree& request) {
   }
 }
 
+void RefuseForStates(const ModelConfig& config, const EngineOptions& options) {
+  if (!config.states.any() || options.strategy != Strategy::kStacked) return;
+  Throw(ErrorKind::kUnsupported,
+        "strategy stacked: layers of {} keep states, and several contexts stacked by masks need "
+        "attention in every layer; the strategies flat, paged, tree and auto work",
+        config.family);
+}
+
 PlanOptions PlanOptionsFor(Strategy strategy, const AttentionShape& shape, const Kernels& kernels) {
   PlanOptions options;
   options.sharing = SharingOf(strategy);

@@ -10,6 +10,7 @@
 #include "banyan/engine.h"
 #include "engine/request/request_tree.h"
 #include "kernels/kernels.h"
+#include "model/config.h"
 #include "plan/build.h"
 
 namespace banyan {
@@ -81,6 +82,9 @@ class StackNumbers {
   int questions_ = 0;                                  // of the last context in this stack
   std::pair<RequestId, std::int32_t> last_context_{};  // request, segment
 };
+
+// Throws kUnsupported for what a model whose layers keep states cannot do.
+void RefuseForStates(const ModelConfig& config, const EngineOptions& options);
 
 // How steps are planned for a backend, with the built-in costs. Shared with the benchmarks.
 PlanOptions PlanOptionsFor(Strategy strategy, const AttentionShape& shape, const Kernels& kernels);

@@ -24,6 +24,18 @@ std::int64_t PromptPages(const Stream& stream) {
   return pages;
 }
 
+std::string WhyTooLarge(const Stream& stream, const StreamMemory& memory) {
+  const KvCache& cache = memory.cache();
+  std::string why = fmt::format(
+      "KV memory is too small: the prompt alone needs {} pages of {} tokens and its answer more, "
+      "the budget has {} pages",
+      PromptPages(stream), kPageTokens, cache.pool().total());
+  if (!cache.slots().any()) return why;
+  return why +
+         fmt::format(", and {} slots for the states after the prompt's texts and of {} answers",
+                     cache.slots().total(), stream.request->BranchesOf(stream.declared()));
+}
+
 }  // namespace
 
 Admission::Admission(const EngineOptions& options, int max_streams, const Parts& parts)
@@ -66,11 +78,7 @@ void Admission::Admit() {
     } else if (running_.empty()) {
       for (const std::unique_ptr<Stream>& stream : next) {
         if (stream->ended) continue;
-        events_.AddEnds(
-            *stream, FinishReason::kError,
-            fmt::format("KV memory is too small: the prompt alone needs {} pages of {} "
-                        "tokens and its answer more, the budget has {} pages",
-                        PromptPages(*stream), kPageTokens, memory_.cache().total_pages()));
+        events_.AddEnds(*stream, FinishReason::kError, WhyTooLarge(*stream, memory_));
       }
     } else {
       head_blocked_ = true;
@@ -209,7 +217,7 @@ void Admission::EndForMemory(Stream& stream) {
         ending, FinishReason::kError,
         fmt::format("KV memory is too small: the budget of {} pages of {} tokens was "
                     "full after {} tokens of the answer",
-                    memory_.cache().total_pages(), kPageTokens, ending.answer.tokens.size()));
+                    memory_.cache().pool().total(), kPageTokens, ending.answer.tokens.size()));
     Retire(ending);
   }
 }

@@ -59,6 +59,10 @@ void RowBudget::Prefill(std::span<const PromptNode> path, const PrefillWish& wis
   int most_rows = wish.most_rows;
   for (const PromptNode& node : path) {
     const int missing = node.tokens - Progress(node);
+    if (missing > 0 && node.once && wish.logits && logits_left_ == 0) {
+      Take(node, missing - 1, most_rows);
+      return;
+    }
     if (missing > 0 && !Take(node, missing, most_rows)) return;
   }
   if (wish.logits) WantLogits(path.back());
@@ -313,6 +317,7 @@ void Scheduler::ShowPath(const Stream& stream, const Branch& branch) {
     if (taken > 0 && !memory_.Complete(branch.leaf)) return;
     path_.push_back(as_prompt(branch.tail));
     path_.back().filled = std::max(taken, path_.back().filled);
+    path_.back().once = memory_.cache().slots().any();
   }
   path_has_logits_ = true;
 }

@@ -42,6 +42,8 @@ struct PromptNode {
   NodeId node;
   int tokens = 0;
   int filled = 0;
+  // Its last token cannot be fed again: it is computed in a step in which its logits have room.
+  bool once = false;
 };
 
 // How many rows a step may have: as many as memory was allocated for, fewer after the backend

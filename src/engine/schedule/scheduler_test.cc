@@ -73,6 +73,28 @@ TEST(RowBudget, PromptInPieces) {
   ExpectPart(second.prefill[0], 1, 2, 2, true);
 }
 
+// What cannot be fed again keeps its last token until its logits have room.
+TEST(RowBudget, ATokenThatIsFedOnceWaitsForItsLogits) {
+  const std::vector<PromptNode> first = {Part(0, 3)};
+  std::vector<PromptNode> second = {Part(1, 4)};
+  second.back().once = true;
+  RowBudget budget;
+  budget.Begin(20, /*logit_rows=*/1);
+  budget.Prefill(first);
+  budget.Prefill(second);
+  ASSERT_EQ(budget.decision().prefill.size(), 2u);
+  ExpectPart(budget.decision().prefill[0], 0, 0, 3, true);
+  ExpectPart(budget.decision().prefill[1], 1, 0, 3, false);
+  second.back().filled = 3;
+  budget.Begin(20, 1);
+  budget.Prefill(first);
+  budget.Prefill(second);
+  ASSERT_EQ(budget.decision().prefill.size(), 1u);
+  budget.Begin(20, 1);
+  budget.Prefill(second);
+  ExpectPart(budget.decision().prefill[0], 1, 3, 1, true);
+}
+
 TEST(RowBudget, DecodingComesFirst) {
   const SchedulerView view{{StreamId(4), StreamId(2)}, {Prompt(0, {Part(0, 9)})}};
   const StepDecision step = DecideStep(view, 5);

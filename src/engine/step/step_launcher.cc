@@ -37,7 +37,7 @@ ModelSizes SizesOf(const Model::Parts& model) {
   sizes.weight_bytes = static_cast<double>(model.weights.bytes) -
                        static_cast<double>(model.weights.resting_bytes) -
                        (tied ? 0.0 : static_cast<double>(model.weights.embedding->bytes));
-  sizes.layers = config.layers;
+  sizes.layers = config.layers - StateLayersBefore(config, config.layers);  // with attention
   sizes.heads = config.heads;
   sizes.head_dim = config.head_dim;
   const KvShape shape = KvShapeOf(config);

@@ -78,6 +78,7 @@ void StepBuilder::Clear() {
   step_.batch.slots.clear();
   step_.batch.logit_rows.clear();
   step_.batch.variants.clear();
+  step_.batch.states.clear();
   adapted_ = false;
   step_.nodes.clear();
 }
@@ -143,10 +144,25 @@ void StepBuilder::AddRows(const NodeRows& rows, Local& local) {
     batch.slots.push_back(cache_.Slot(rows.node, key));
     batch.variants.push_back(node.variant);
   }
+  if (cache_.slots().any()) AddStateRun(rows);
   if (rows.logits) {
     local.logit_row = static_cast<std::int32_t>(batch.logit_rows.size());
     batch.logit_rows.push_back(batch.rows() - 1);
   }
+}
+
+// The rows of a node that were added last go on from the node's state or, from its first token on,
+// from that of the node above it.
+void StepBuilder::AddStateRun(const NodeRows& rows) {
+  const std::int32_t end = step_.batch.rows();
+  StateRun run{end - rows.count, end, -1, cache_.slots().Of(rows.node)};
+  const NodeId parent = forest_.at(rows.node).parent;
+  if (rows.first_key > 0) {
+    run.from = run.to;
+  } else if (parent.valid()) {
+    run.from = cache_.slots().Of(parent);
+  }
+  step_.batch.states.push_back(run);
 }
 
 std::int32_t StepBuilder::LogitRow(NodeId node) const {

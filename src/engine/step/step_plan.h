@@ -56,6 +56,7 @@ class StepBuilder {
   void EmitDepthFirst(const std::function<int(NodeId)>& stack_of);
   void Emit(std::int32_t local, std::int32_t plan_parent, int stack);
   void AddRows(const NodeRows& rows, Local& local);
+  void AddStateRun(const NodeRows& rows);
 
   const Forest& forest_;
   const KvCache& cache_;

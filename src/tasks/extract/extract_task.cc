@@ -158,11 +158,26 @@ double ExtractSettings::LeastConfidence(const ExtractAttribute& attribute,
   return options.min_confidence.value_or(known && attribute.nullable ? 0.05 : 0.0);
 }
 
+// Values that see what later ones write before them, and documents side by side, need attention in
+// every layer. Where layers keep states, values branch from the document's instead.
+void FitToStates(ExtractOptions& options) {
+  if (options.stack > 1) {
+    Throw(ErrorKind::kUnsupported,
+          "--stack {}: the model's layers keep states, and several documents in one prompt need "
+          "attention in every layer; leave --stack out",
+          options.stack);
+  }
+  if (options.values != ValueMode::kSkeleton) return;
+  options.values = ValueMode::kIsolated;
+  options.gaps = false;
+}
+
 ExtractTask::ExtractTask(std::shared_ptr<Model> model, const ExtractOptions& options,
                          const std::string& adapter)
     : adapter_(adapter) {
   CheckOptions(options);
   settings_.options = options;
+  if (model->keeps_states()) FitToStates(settings_.options);
   if (options.instruction.empty()) {
     settings_.options.instruction =
         options.stack > 1 ? kDefaultStackInstruction : kDefaultExtractInstruction;

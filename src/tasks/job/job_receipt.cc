@@ -152,8 +152,11 @@ std::string JobReceipt::ToText() const {
                            Duration(engine.forward_seconds), Duration(engine.choose_seconds),
                            Duration(input_seconds), Duration(output_seconds)));
   line("memory",
-       fmt::format("{} at most: weights {}, KV {} of {}", Bytes(memory_bytes_peak),
-                   Bytes(weight_bytes), Bytes(engine.kv_bytes_peak), Bytes(engine.kv_bytes_total)));
+       fmt::format("{} at most: weights {}, KV {} of {}{}", Bytes(memory_bytes_peak),
+                   Bytes(weight_bytes), Bytes(engine.kv_bytes_peak), Bytes(engine.kv_bytes_total),
+                   engine.state_bytes_total == 0
+                       ? ""
+                       : fmt::format(", of which {} states", Bytes(engine.state_bytes_peak))));
   if (engine.limit_seconds > 0.0) {
     line("limit", fmt::format("{:.1f} % of what the machine's measured rates allow",
                               100.0 * engine.limit_seconds / seconds));
@@ -211,6 +214,10 @@ std::string JobReceipt::ToJson() const {
   json["weight_bytes"] = weight_bytes;
   json["kv_bytes_peak"] = engine.kv_bytes_peak;
   json["kv_bytes_total"] = engine.kv_bytes_total;
+  if (engine.state_bytes_total > 0) {
+    json["state_bytes_peak"] = engine.state_bytes_peak;
+    json["state_bytes_total"] = engine.state_bytes_total;
+  }
   const bool known = engine.limit_seconds > 0.0 && seconds > 0.0;
   json["fraction_of_limit"] =
       known ? OrderedJson(Rounded(engine.limit_seconds / seconds)) : OrderedJson();

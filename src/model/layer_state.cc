@@ -1,0 +1,173 @@
+#include "model/layer_state.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+
+namespace banyan {
+namespace {
+
+const char* PartOf(StateRule rule) {
+  switch (rule) {
+    case StateRule::kConvolution:
+      return "conv.";
+    case StateRule::kDelta:
+      return "linear_attn.";
+    case StateRule::kMamba2:
+      return "mamba.";
+  }
+  return "";
+}
+
+void AddRange(std::int64_t first, std::int64_t count, std::vector<std::int32_t>& rows) {
+  for (std::int64_t i = 0; i < count; ++i) rows.push_back(static_cast<std::int32_t>(first + i));
+}
+
+// Qwen3-Next: `in_proj_qkvz` has for every key head its query, its key, the values and the gates of
+// its value heads; `in_proj_ba`, which stands below, their strengths and steps.
+struct RowsByKeyHead {
+  explicit RowsByKeyHead(const StateShape& shape) {
+    const std::int64_t together = shape.heads / shape.key_heads;
+    const std::int64_t key = shape.key_dim, values = together * shape.value_dim;
+    const std::int64_t group = 2 * key + 2 * values, below = group * shape.key_heads;
+    std::vector<std::int32_t> steps, strengths;
+    for (const std::int64_t offset : {std::int64_t{0}, key}) {
+      for (int head = 0; head < shape.key_heads; ++head)
+        AddRange(head * group + offset, key, input);
+    }
+    for (int head = 0; head < shape.key_heads; ++head) {
+      AddRange(head * group + 2 * key, values, input);
+      AddRange(head * group + 2 * key + values, values, gate);
+      AddRange(below + head * 2 * together, together, strengths);
+      AddRange(below + head * 2 * together + together, together, steps);
+    }
+    input.insert(input.end(), steps.begin(), steps.end());
+    input.insert(input.end(), strengths.begin(), strengths.end());
+  }
+  std::vector<std::int32_t> input, gate;
+};
+
+}  // namespace
+
+LayerState::LayerState(const ModelConfig& config, const TensorStore& store,
+                       const std::string& prefix, const std::string& modules, MatrixLoader& load)
+    : config_(config),
+      shape_(config.states.shape),
+      store_(store),
+      prefix_(prefix + PartOf(shape_.rule)),
+      modules_(modules + PartOf(shape_.rule)),
+      load_(load) {}
+
+const HostTensor& LayerState::Get(const std::string& name,
+                                  const std::vector<std::int64_t>& shape) const {
+  return store_.Get(prefix_ + name, shape);
+}
+
+std::vector<float> LayerState::Values(const std::string& name,
+                                      const std::vector<std::int64_t>& shape) const {
+  return FiniteValues(Get(name, shape));
+}
+
+// The file has the taps of each channel together.
+std::vector<float> LayerState::Taps() const {
+  const char* name = shape_.rule == StateRule::kConvolution ? "conv.weight" : "conv1d.weight";
+  const auto channels = static_cast<size_t>(shape_.channels),
+             count = static_cast<size_t>(shape_.taps);
+  const std::vector<float> stored = Values(name, {shape_.channels, 1, shape_.taps});
+  std::vector<float> taps(stored.size());
+  for (size_t c = 0; c < channels; ++c) {
+    for (size_t i = 0; i < count; ++i) taps[i * channels + c] = stored[c * count + i];
+  }
+  return taps;
+}
+
+LayerState::Rows LayerState::Parts(
+    const std::vector<std::pair<std::string, std::int64_t>>& names) const {
+  Rows rows;
+  std::int64_t first = 0;
+  for (const auto& [name, count] : names) {
+    rows.parts.push_back(&Get(name + ".weight", {count, config_.hidden_size}));
+    rows.places.push_back({modules_ + name, first, count});
+    first += count;
+  }
+  return rows;
+}
+
+void LayerState::LoadInputs(StateWeights& state) const {
+  const std::int64_t channels = shape_.channels, heads = shape_.heads, values = shape_.values();
+  Rows input, gate;
+  std::vector<const HostTensor*> bias;
+  switch (shape_.rule) {
+    case StateRule::kConvolution:
+      input = Parts({{"in_proj", 3 * channels}});
+      if (config_.states.product_bias) bias = {&Get("in_proj.bias", {3 * channels})};
+      break;
+    case StateRule::kDelta:
+      if (config_.states.by_key_head) {
+        const RowsByKeyHead rows(shape_);
+        input = gate = Parts({{"in_proj_qkvz", channels + values}, {"in_proj_ba", 2 * heads}});
+        input.order = rows.input;
+        gate.order = rows.gate;
+        break;
+      }
+      input = Parts({{"in_proj_qkv", channels}, {"in_proj_a", heads}, {"in_proj_b", heads}});
+      gate = Parts({{"in_proj_z", values}});
+      break;
+    case StateRule::kMamba2:
+      input = gate = Parts({{"in_proj", values + channels + heads}});
+      AddRange(0, values, gate.order);
+      AddRange(values, channels + heads, input.order);
+      if (config_.states.product_bias) {
+        bias = {&Get("in_proj.bias", {values + channels + heads})};
+      }
+      break;
+  }
+  for (Rows* rows : {&input, &gate}) {
+    if (!rows->order.empty()) rows->places.clear();
+  }
+  state.input = load_.ProductMatrix(input.parts, input.order, input.places);
+  state.input_more = load_.Apart(input.places, config_.hidden_size);
+  if (!bias.empty()) state.input_bias = load_.Vector(bias, input.order);
+  if (gate.parts.empty()) return;
+  state.gate = load_.ProductMatrix(gate.parts, gate.order, gate.places);
+  state.gate_more = load_.Apart(gate.places, config_.hidden_size);
+  if (!bias.empty()) state.gate_bias = load_.Vector(bias, gate.order);
+}
+
+void LayerState::LoadHeads(Kernels& kernels, StateWeights& state) const {
+  const std::int64_t heads = shape_.heads;
+  std::vector<float> rates = Values("A_log", {heads});
+  for (float& rate : rates) rate = static_cast<float>(-std::exp(static_cast<double>(rate)));
+  state.rates = kernels.LoadVector(rates);
+  state.step_bias = kernels.LoadVector(Values("dt_bias", {heads}));
+  const bool mamba = shape_.rule == StateRule::kMamba2;
+  if (mamba) state.skip = kernels.LoadVector(Values("D", {heads}));
+  const std::int64_t normed = mamba ? shape_.values() : shape_.value_dim;
+  state.norm = kernels.LoadVector(Values("norm.weight", {normed}));
+}
+
+std::shared_ptr<const StateWeights> LayerState::Load(Kernels& kernels) const {
+  auto state = std::make_shared<StateWeights>();
+  LoadInputs(*state);
+  state->taps = kernels.LoadVector(Taps());
+  if (config_.states.convolution_bias) {
+    const char* name = shape_.rule == StateRule::kConvolution ? "conv.bias" : "conv1d.bias";
+    state->taps_bias = kernels.LoadVector(Values(name, {shape_.channels}));
+  }
+  if (shape_.heads > 0) LoadHeads(kernels, *state);
+  return state;
+}
+
+void LayerState::LoadOutput(LayerWeights& layer) const {
+  const std::int64_t hidden = config_.hidden_size;
+  const std::int64_t columns = shape_.heads > 0 ? shape_.values() : shape_.channels;
+  const std::vector<AdaptedPlace> place = {{modules_ + "out_proj", 0, hidden}};
+  layer.output = load_.ProductMatrix({&Get("out_proj.weight", {hidden, columns})}, {}, place);
+  layer.output_more = load_.Apart(place, columns);
+  if (config_.states.product_bias) {
+    layer.output_bias = load_.Vector({&Get("out_proj.bias", {hidden})});
+  }
+}
+
+}  // namespace banyan
