@@ -22,8 +22,14 @@ namespace banyan::testing_support {
 
 // Bytes of one page of a model's KV, over all layers.
 inline std::int64_t PageBytes(const Model& model) {
-  const ModelConfig& config = model.parts().config;
-  return model.parts().kernels->KvPageBytes({config.layers, config.kv_heads, config.head_dim});
+  return model.parts().kernels->KvPageBytes(KvShapeOf(model.parts().config));
+}
+
+// A budget of so many pages and, where layers keep states, of slots for a path or two beside them.
+inline std::int64_t TightMemory(const Model& model, int pages) {
+  const std::int64_t state = StateBytesOf(model.parts().config);
+  const std::int64_t all_pages = pages * PageBytes(model);
+  return state == 0 ? all_pages : 2 * std::max<std::int64_t>(all_pages, 16 * state);
 }
 
 // How many times the usual number of random forests: BANYAN_TEST_ROUNDS, 1 without it.

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""A model whose layers keep states, through the program: the same answers with every strategy, alone and together;
+what is shown of its memory; what is refused, with exit code and reason. The model is made here: tiny, random, of LFM2's
+family, with a vocabulary of bytes. Usage: test_states.py BANYAN"""
+import json
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BANYAN = sys.argv[1]
+HIDDEN, HEADS, KV_HEADS, FFN, VOCAB = 32, 4, 2, 48, 257  # bytes, and an end of text
+LAYERS = ["conv", "full_attention", "conv"]
+failures = 0
+
+
+def check(ok: bool, what: str) -> None:
+    global failures
+    if not ok:
+        failures += 1
+        print("FAIL", what)
+
+
+def make_tokenizer(folder: Path) -> None:
+    """Byte-level, without merges: GPT-2's printable character for every byte."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    character = {b: chr(b) for b in printable} | {b: chr(256 + i) for i, b in enumerate(others)}
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "normalizer": None, "post_processor": None, "truncation": None, "padding": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "added_tokens": [{"id": 256, "content": "<end>", "single_word": False, "lstrip": False, "rstrip": False,
+                          "normalized": False, "special": True}],
+        "model": {"type": "BPE", "vocab": {character[b]: b for b in range(256)}, "merges": []}}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>"}))
+
+
+def make_model(folder: Path) -> None:
+    numbers = random.Random(7)
+    tensors: dict[str, tuple[list[int], bytes]] = {}
+
+    def add(name: str, shape: list[int], mean: float, spread: float) -> None:
+        size = 1
+        for extent in shape:
+            size *= extent
+        values = [mean + spread * numbers.gauss(0.0, 1.0) for _ in range(size)]
+        tensors[name] = (shape, struct.pack(f"<{size}f", *values))
+
+    def matrix(name: str, rows: int, columns: int) -> None:
+        add(name + ".weight", [rows, columns], 0.0, columns**-0.5)
+
+    add("model.embed_tokens.weight", [VOCAB, HIDDEN], 0.0, 1.0)
+    add("model.embedding_norm.weight", [HIDDEN], 1.0, 0.1)
+    add("lm_head.weight", [VOCAB, HIDDEN], 0.0, 2.0 * HIDDEN**-0.5)
+    head_dim = HIDDEN // HEADS
+    for layer, kind in enumerate(LAYERS):
+        prefix = f"model.layers.{layer}."
+        add(prefix + "operator_norm.weight", [HIDDEN], 1.0, 0.1)
+        add(prefix + "ffn_norm.weight", [HIDDEN], 1.0, 0.1)
+        for name, rows, columns in (("w1", FFN, HIDDEN), ("w3", FFN, HIDDEN), ("w2", HIDDEN, FFN)):
+            matrix(prefix + "feed_forward." + name, rows, columns)
+        if kind == "conv":
+            matrix(prefix + "conv.in_proj", 3 * HIDDEN, HIDDEN)
+            matrix(prefix + "conv.out_proj", HIDDEN, HIDDEN)
+            add(prefix + "conv.conv.weight", [HIDDEN, 1, 3], 0.0, 0.6)
+            continue
+        for name, rows in (("q_proj", HIDDEN), ("k_proj", KV_HEADS * head_dim), ("v_proj", KV_HEADS * head_dim),
+                           ("out_proj", HIDDEN)):
+            matrix(prefix + "self_attn." + name, rows, HIDDEN)
+        for name in ("q_layernorm", "k_layernorm"):
+            add(prefix + f"self_attn.{name}.weight", [head_dim], 1.0, 0.1)
+    header, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "lfm2", "vocab_size": VOCAB, "hidden_size": HIDDEN, "num_hidden_layers": len(LAYERS),
+        "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS, "intermediate_size": FFN,
+        "block_auto_adjust_ff_dim": False, "layer_types": LAYERS, "conv_L_cache": 3, "eos_token_id": 256,
+        "max_position_embeddings": 4096, "tie_word_embeddings": False}))
+    make_tokenizer(folder)
+
+
+def run(*args: str, lines: list[dict] = ()) -> subprocess.CompletedProcess:
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    return subprocess.run([BANYAN, *args], input=text, capture_output=True, text=True, timeout=300)
+
+
+def refused(result: subprocess.CompletedProcess, reason: str) -> None:
+    check(result.returncode == 2 and reason in result.stderr, f"refused with '{reason}': {result.stderr[-300:]}")
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    MODEL = temporary + "/lfm2"
+    Path(MODEL).mkdir()
+    make_model(Path(MODEL))
+    numbers = random.Random(3)
+    tokens = lambda count: [numbers.randrange(256) for _ in range(count)]
+    forest = {"id": "f", "kind": "stacked", "p": tokens(140), "max_new": 6, "logprobs": True,
+              "contexts": [{"c": tokens(90), "questions": [{"x": tokens(9)}, {"x": tokens(1)}, {"x": tokens(70)}]}
+                           for _ in range(3)]}
+    alone = run("ids", "-m", MODEL, "--one-by-one", "--strategy", "flat", lines=[forest])
+    check(alone.returncode == 0 and len(json.loads(alone.stdout)["answers"]) == 3, "a forest, answers alone")
+    for strategy in ("flat", "paged", "tree", "auto"):
+        for rows in ("3", "512"):
+            together = run("ids", "-m", MODEL, "--strategy", strategy, "--batch-rows", rows, lines=[forest])
+            check(together.stdout == alone.stdout, f"{strategy}, {rows} rows: the same bits as alone")
+    refused(run("ids", "-m", MODEL, "--strategy", "stacked", lines=[forest]), "stacked by masks need attention")
+    skeleton = {"id": "s", "kind": "skeleton", "prompt": [1, 2], "attributes": [[3], [4]], "kmax": 2, "stop": 5}
+    result = run("ids", "-m", MODEL, lines=[skeleton])
+    check(result.returncode == 1 and "attention in every layer" in result.stdout, "a skeleton is an error row")
+
+    explained = run("ids", "-m", MODEL, "--explain", lines=[forest]).stderr
+    check("states    of " in explained, "--explain shows the states")
+    check("prompts   1530 tokens as if alone" not in explained and "saved by sharing" in explained,
+          "--explain shows what is shared")
+
+    record = {"id": 1, "context": "The ferry leaves at seven.", "questions": [
+        {"id": "a", "question": "When?"}, {"id": "b", "question": "What leaves?"}]}
+    result = run("ask", "-m", MODEL, "-", "--max-new", "5", "--receipt", temporary + "/receipt.json", lines=[record])
+    check(result.returncode == 0 and result.stdout.count('"answer"') == 2, f"ask: {result.stderr[-300:]}")
+    receipt = json.loads(Path(temporary + "/receipt.json").read_text())
+    check(0 < receipt["state_bytes_peak"] <= receipt["state_bytes_total"] < receipt["kv_bytes_total"],
+          "the receipt counts states")
+    refused(run("kv", "add", temporary + "/store", "-", "-m", MODEL, lines=[record]), "some of its layers keep states")
+
+    schema = temporary + "/schema.json"
+    Path(schema).write_text(json.dumps({"attributes": [{"name": "time"}, {"name": "vessel"}]}))
+    document = {"id": 1, "text": "The ferry leaves at seven."}
+    values = {}
+    for mode in ("skeleton", "isolated"):
+        result = run("extract", "-m", MODEL, "-", "--schema", schema, "--values", mode, "--gap", "0", "--max-tokens",
+                     "4", lines=[document])
+        check(result.returncode == 0, f"extract, {mode}: {result.stderr[-300:]}")
+        values[mode] = result.stdout
+    check(values["skeleton"] == values["isolated"], "extract: values branch from the document's state")
+    refused(run("extract", "-m", MODEL, "-", "--schema", schema, "--stack", "2", lines=[document]),
+            "leave --stack out")
+
+    result = run("model", "info", MODEL)
+    check(result.returncode == 0 and "lfm2" in result.stdout, f"model info: {result.stderr[-300:]}")
+
+if failures:
+    sys.exit(1)
+print("states: ok")
