@@ -87,7 +87,7 @@ struct ExpertsConfig {
   // The block of ffn_size stands beside the experts, each with norms of its own, and the router has
   // a norm and scales of shares: Gemma 4.
   bool beside_block = false;
-  // A block stands beside the experts, and what it gives is multiplied by logistic(w x): Qwen3.5.
+  // A block stands beside the experts: Granite 4; times logistic(w x), where there is w: Qwen3.5.
   bool gated_block = false;
   std::vector<bool> layers;  // [layers] which ones; the others have a block of ffn_size
 };

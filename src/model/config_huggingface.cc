@@ -95,14 +95,6 @@ void CheckActivation(const JsonFields& fields, const Family& family) {
         found, expected);
 }
 
-// Of families that may have experts beside their blocks, which we do not have.
-void RefuseExperts(const JsonFields& fields) {
-  const int experts = fields.FindInt("num_local_experts").value_or(8);
-  if (experts == 0) return;
-  Throw(ErrorKind::kUnsupported, "{}: {} experts (num_local_experts); supported: none",
-        fields.where(), experts);
-}
-
 void RefuseWhatWeDoNotHave(const JsonFields& fields, const Family& family) {
   CheckActivation(fields, family);
   const Json* both_ways = fields.Find("use_bidirectional_attention");
@@ -320,7 +312,7 @@ void ReadExperts(const JsonFields& fields, const Family& family, ModelConfig& co
   experts.layers.assign(static_cast<size_t>(config.layers), true);
   if (known.layers_configurable) experts.layers = ReadExpertLayers(fields, config.layers);
   experts.gated_block = known.gated_block;
-  if (!known.gated_block) return;
+  if (!known.gated_block || family.ffn_key == "shared_intermediate_size") return;
   const int beside = fields.GetInt("shared_expert_intermediate_size");
   for (int layer = 0; layer < config.layers; ++layer) {
     config.ffn_sizes.push_back(config.HasExperts(layer) ? beside : config.ffn_size);
@@ -351,7 +343,9 @@ ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& ge
   config.hidden_size = fields.GetInt("hidden_size");
   config.layers = fields.GetInt("num_hidden_layers");
   config.heads = get_int("num_attention_heads", family.default_heads);
-  config.ffn_size = fields.GetInt(std::string(family.ffn_key).c_str());
+  // LFM2's files have the first name.
+  const std::optional<int> block = fields.FindInt("block_ff_dim");
+  config.ffn_size = block ? *block : fields.GetInt(std::string(family.ffn_key).c_str());
   config.context_length =
       fields.FindInt("max_position_embeddings").value_or(family.default_context);
   const bool kv_heads_default =
@@ -382,7 +376,6 @@ ModelConfig ConfigFromHuggingFace(const std::string& text, const std::string& ge
     Throw(ErrorKind::kFormat, "{}: num_hidden_layers is {}, expected 1 to 4096", fields.where(),
           config.layers);
   }
-  if (family.may_be_hybrid) RefuseExperts(fields);
   if (family.states) ReadStates(fields, family, config);
   ReadLayers(fields, family, config);
   config.attention_sinks = family.attention_sinks;

@@ -118,7 +118,7 @@ void ReadMamba(const JsonFields& fields, const ModelConfig& config, StatesConfig
 
 // LFM2 names a size of which its block has two thirds, rounded up.
 void AdjustBlock(const JsonFields& fields, ModelConfig& config) {
-  std::int64_t size = fields.FindInt("block_ff_dim").value_or(config.ffn_size);
+  std::int64_t size = config.ffn_size;
   if (fields.FindBool("block_auto_adjust_ff_dim").value_or(true)) {
     size = 2 * size / 3;
     if (const auto factor = fields.FindNumber("block_ffn_dim_multiplier")) {

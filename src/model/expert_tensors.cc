@@ -103,6 +103,10 @@ LayerExperts::LayerExperts(const ModelConfig& config, const TensorStore& store, 
     router_ = "router.proj";
     return;
   }
+  if (Has("block_sparse_moe.input_linear.weight")) {  // Granite 4
+    router_ = "block_sparse_moe.router.layer";
+    return;
+  }
   router_ = gguf_ ? "ffn_gate_inp" : Has("mlp.router.weight") ? "mlp.router" : "mlp.gate";
 }
 
@@ -151,7 +155,12 @@ StackedTensors LayerExperts::GateUp(std::int64_t expert) const {
     }
     return stacked;
   }
-  const std::string all = experts_ + "gate_up_proj";
+  const std::string all = experts_ + "gate_up_proj",
+                    granite = "block_sparse_moe.input_linear.weight";
+  if (Has(granite)) {
+    add(ExpertOf(Get(granite, {count_, 2 * inner_, hidden_}), expert));
+    return stacked;
+  }
   if (config_.experts.in_pairs) {
     add(Has(all + "_blocks") ? FromBlocks(all, expert, 2 * inner_, hidden_)
                              : TransposedExpertOf(Get(all, {count_, hidden_, 2 * inner_}), expert));
@@ -171,8 +180,10 @@ StackedTensors LayerExperts::GateUp(std::int64_t expert) const {
 StackedTensors LayerExperts::Down(std::int64_t expert) const {
   StackedTensors stacked;
   const auto add = [&](ExpertTensor part) { stacked.parts.push_back(std::move(part)); };
-  const std::string all = experts_ + "down_proj";
-  if (gguf_) {
+  const std::string all = experts_ + "down_proj", granite = "block_sparse_moe.output_linear.weight";
+  if (Has(granite)) {
+    add(ExpertOf(Get(granite, {count_, hidden_, inner_}), expert));
+  } else if (gguf_) {
     add(ExpertOf(Get("ffn_down_exps.weight", {count_, hidden_, inner_}), expert));
   } else if (config_.experts.in_pairs) {
     add(Has(all + "_blocks") ? FromBlocks(all, expert, hidden_, inner_)

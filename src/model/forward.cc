@@ -409,11 +409,11 @@ void ForwardPass::AddGatedBlock(int layer, const LowRankRows& adapted, const Ten
                                 Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   Tensor gates = block_gates_.Prefix(x.rows), block = block_fed_.Prefix(x.rows);
-  kernels_.MatMul(input, *w.block_gate, nullptr, gates);
+  if (w.block_gate) kernels_.MatMul(input, *w.block_gate, nullptr, gates);
   const Tensor inner = InnerOf(layer, adapted, input);
   kernels_.MatMul(inner, *w.down, nullptr, block);
   AddMore(w.down_more, adapted, inner, block);
-  kernels_.GateRows(Gate::kLogistic, gates, block);
+  if (w.block_gate) kernels_.GateRows(Gate::kLogistic, gates, block);
   Tensor scores = scores_.Prefix(x.rows), delta = delta_.Prefix(x.rows);
   kernels_.MatMul(input, *w.router, nullptr, scores);
   kernels_.MixExperts(input, {*w.experts, scores, config_.experts.rule, expert_scratch_}, delta);

@@ -246,7 +246,7 @@ class DecoderLoader {
     }
     layer.experts = kernels_.GatherExperts(std::move(all));
     if (experts.beside_block) layer.share_scales = tensors.ShareScales();
-    if (experts.gated_block) {
+    if (Has("mlp.shared_expert_gate")) {
       const std::vector<Place> gate = {{InLayer("mlp.shared_expert_gate"), 0, 1}};
       load_.RefuseApart(gate, hidden());
       layer.block_gate =
@@ -313,7 +313,7 @@ class DecoderLoader {
 
   void LoadFfn(LayerWeights& layer) {
     const std::int64_t ffn = config_.FfnSize(layer_);
-    const bool beside = config_.experts.gated_block && config_.HasExperts(layer_);
+    const bool beside = config_.HasExperts(layer_) && Has(names_.beside_gate);
     const char* gate_name = beside ? names_.beside_gate : names_.gate;
     const char* up_name = beside ? names_.beside_up : names_.up;
     const bool shared = Has(names_.shared_gate_up) && !Has(names_.fused_gate_up);

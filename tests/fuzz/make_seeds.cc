@@ -187,6 +187,19 @@ void WriteConfigSeeds(const std::filesystem::path& directory) {
             config("granitemoehybrid", R"("num_local_experts": 0, "shared_intermediate_size": 32,
  "position_embedding_type": "rope", "layer_types": ["attention", "attention", "attention",
  "attention"])"));
+  WriteText(directory / "lfm2.json",
+            config("lfm2", R"("conv_L_cache": 3, "block_ff_dim": 96, "block_multiple_of": 32,
+ "block_ffn_dim_multiplier": 1.0, "full_attn_idxs": [1, 3], "norm_eps": 1e-05)"));
+  WriteText(directory / "qwen3_5_moe.json",
+            config("qwen3_5_moe_text", R"("head_dim": 32, "num_experts": 8,
+ "num_experts_per_tok": 2, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 48,
+ "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 16,
+ "linear_value_head_dim": 24, "linear_conv_kernel_dim": 4, "full_attention_interval": 2)"));
+  WriteText(directory / "granite4_h.json",
+            config("granitemoehybrid", R"("num_local_experts": 4, "num_experts_per_tok": 2,
+ "shared_intermediate_size": 32, "layer_types": ["mamba", "mamba", "attention", "mamba"],
+ "mamba_n_heads": 8, "mamba_d_head": "auto", "mamba_n_groups": 2, "mamba_d_state": 16,
+ "mamba_proj_bias": true, "time_step_limit": [0.0, {"__float__": "Infinity"}])"));
   WriteText(directory / "ministral3.json",
             config("ministral3", R"("head_dim": 16, "rope_parameters": {"rope_type": "yarn",
  "rope_theta": 1000000.0, "factor": 16.0, "original_max_position_embeddings": 64, "mscale": 1.0,

@@ -15,8 +15,9 @@
 namespace banyan::testing_support {
 
 inline const std::vector<std::string>& StateFamilies() {
-  static const std::vector<std::string> families = {"lfm2", "qwen3_5_text", "qwen3_5_moe_text",
-                                                    "qwen3_next", "granitemoehybrid"};
+  static const std::vector<std::string> families = {
+      "lfm2",       "qwen3_5_text",     "qwen3_5_moe_text",
+      "qwen3_next", "granitemoehybrid", "granite mixture"};
   return families;
 }
 
@@ -56,20 +57,26 @@ class TinyStates {
   static constexpr int kKeyHeads = 2, kStateHeads = 4, kKeyDim = 6, kValueDim = 10;
 
   bool lfm2() const { return family_ == "lfm2"; }
-  bool granite() const { return family_ == "granitemoehybrid"; }
+  bool granite() const { return family_.starts_with("granite"); }
   bool gated() const { return !lfm2() && !granite(); }
-  bool mixture() const { return family_ == "qwen3_5_moe_text" || family_ == "qwen3_next"; }
+  bool mixture() const {
+    return family_ == "qwen3_5_moe_text" || family_ == "qwen3_next" || family_ == "granite mixture";
+  }
 
   std::string Config() const {
-    std::string config = R"({"model_type": ")" + family_ + R"(", "vocab_size": 200,
+    std::string config = R"({"model_type": ")" + (granite() ? "granitemoehybrid" : family_) +
+                         R"(", "vocab_size": 200,
       "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
-      "num_key_value_heads": 2, "head_dim": 12, "intermediate_size": 40, "eos_token_id": null,
+      "num_key_value_heads": 2, "head_dim": 12, "eos_token_id": null, "intermediate_size": )" +
+                         std::string(granite() ? "24" : "40") + R"(,
       "max_position_embeddings": 4096, "rms_norm_eps": 1e-6, "tie_word_embeddings": false)";
     if (lfm2()) {
       config += R"(, "layer_types": ["conv", "full_attention", "conv"], "conv_L_cache": 3,
         "block_auto_adjust_ff_dim": false)";
     } else if (granite()) {
-      config += R"(, "layer_types": ["mamba", "attention", "mamba"], "num_local_experts": 0,
+      config += R"(, "num_experts_per_tok": 2, "num_local_experts": )" +
+                std::string(mixture() ? "6" : "0");
+      config += R"(, "layer_types": ["mamba", "attention", "mamba"],
         "shared_intermediate_size": 40, "mamba_n_heads": 8, "mamba_d_head": 12,
         "mamba_n_groups": 2, "mamba_d_state": 6, "mamba_d_conv": 4, "mamba_conv_bias": true,
         "mamba_proj_bias": true, "residual_multiplier": 0.7, "attention_multiplier": 0.3)";
@@ -169,6 +176,12 @@ class TinyStates {
     if (granite()) {
       Product("shared_mlp.input_linear", 2 * kFfn, kHidden);
       Product("shared_mlp.output_linear", kHidden, kFfn);
+      if (!mixture()) return;
+      Product("block_sparse_moe.router.layer", kExperts, kHidden);
+      Values(prefix_ + "block_sparse_moe.input_linear.weight", {kExperts, 2 * kInner, kHidden},
+             0.0f, 2.0f * Fan(kHidden));
+      Values(prefix_ + "block_sparse_moe.output_linear.weight", {kExperts, kHidden, kInner}, 0.0f,
+             2.0f * Fan(kInner));
       return;
     }
     const std::string block = lfm2() ? "feed_forward." : mixture() ? "mlp.shared_expert." : "mlp.";
