@@ -86,6 +86,25 @@ def make_model(folder: Path) -> None:
     make_tokenizer(folder)
 
 
+def make_adapter(folder: Path) -> None:
+    """LoRA of rank 2 on products around states and around attention."""
+    numbers = random.Random(11)
+    header, data = {}, b""
+    shapes = {"0.conv.in_proj": (3 * HIDDEN, HIDDEN), "2.conv.out_proj": (HIDDEN, HIDDEN),
+              "1.self_attn.out_proj": (HIDDEN, HIDDEN), "1.feed_forward.w3": (FFN, HIDDEN)}
+    for module, (rows, columns) in shapes.items():
+        for part, shape in (("lora_A", [2, columns]), ("lora_B", [rows, 2])):
+            values = struct.pack(f"<{shape[0] * shape[1]}f",
+                                 *(0.3 * numbers.gauss(0.0, 1.0) for _ in range(shape[0] * shape[1])))
+            name = f"base_model.model.model.layers.{module}.{part}.weight"
+            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+            data += values
+    text = json.dumps(header).encode()
+    folder.mkdir()
+    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 4}))
+
+
 def run(*args: str, lines: list[dict] = ()) -> subprocess.CompletedProcess:
     text = "".join(json.dumps(line) + "\n" for line in lines)
     return subprocess.run([BANYAN, *args], input=text, capture_output=True, text=True, timeout=300)
@@ -141,6 +160,16 @@ with tempfile.TemporaryDirectory() as temporary:
     check(values["skeleton"] == values["isolated"], "extract: values branch from the document's state")
     refused(run("extract", "-m", MODEL, "-", "--schema", schema, "--stack", "2", lines=[document]),
             "leave --stack out")
+
+    adapter = temporary + "/adapter"
+    make_adapter(Path(adapter))
+    line = {"id": "x", "kind": "logits", "ids": tokens(40)}
+    base, merged, apart = (
+        json.loads(run("ids", "-m", MODEL, *more, lines=[row]).stdout)["last_logits"]
+        for more, row in (([], line), (["--adapter", adapter], line),
+                          (["--adapter", f"a={adapter}"], line | {"adapter": "a"})))
+    differ = lambda a, b: max(abs(x - y) for x, y in zip(a, b))
+    check(differ(merged, base) > 0.05 and differ(merged, apart) < 1e-3, "an adapter, merged and apart")
 
     result = run("model", "info", MODEL)
     check(result.returncode == 0 and "lfm2" in result.stdout, f"model info: {result.stderr[-300:]}")
