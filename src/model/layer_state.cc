@@ -124,7 +124,9 @@ void LayerState::LoadInputs(StateWeights& state) const {
       break;
   }
   for (Rows* rows : {&input, &gate}) {
-    if (!rows->order.empty()) rows->places.clear();
+    if (rows->order.empty()) continue;
+    load_.RefuseParted(rows->places, config_.hidden_size);
+    rows->places.clear();
   }
   state.input = load_.ProductMatrix(input.parts, input.order, input.places);
   state.input_more = load_.Apart(input.places, config_.hidden_size);

@@ -328,6 +328,20 @@ void MatrixLoader::RefuseApart(const std::vector<Place>& places, std::int64_t co
   }
 }
 
+void MatrixLoader::RefuseParted(const std::vector<Place>& places, std::int64_t columns) const {
+  std::vector<Adapter*> adapters = apart_;
+  if (merged_ != nullptr) adapters.push_back(merged_);
+  for (Adapter* adapter : adapters) {
+    for (const Place& place : places) {
+      if (adapter->Find(place.module, place.rows, columns) == nullptr) continue;
+      Throw(ErrorKind::kUnsupported,
+            "{}: it adapts '{}', whose rows belong to several products here: such modules cannot "
+            "be adapted",
+            adapter->where(), place.module);
+    }
+  }
+}
+
 void MatrixLoader::Finish() {
   if (merged_ != nullptr) merged_->CheckAllFound();
   for (Adapter* adapter : apart_) adapter->CheckAllFound();

@@ -71,6 +71,9 @@ class MatrixLoader {
   // Throws kUnsupported when an adapter that is kept apart has a product for one of the places:
   // embeddings and experts take none beside their rows.
   void RefuseApart(const std::vector<AdaptedPlace>& places, std::int64_t columns);
+  // Throws kUnsupported when an adapter, merged or not, has a product for one of the places, whose
+  // rows are taken apart.
+  void RefuseParted(const std::vector<AdaptedPlace>& places, std::int64_t columns) const;
   // Call it after loading. Throws when an adapter has products for modules that the model lacks.
   void Finish();
 

@@ -265,9 +265,12 @@ class DecoderLoader {
     const std::int64_t stored = keys ? key_size() : 0;
     const std::int64_t total = query_size() + 2 * stored;
     const std::vector<std::int32_t> order = QkvRowOrder();
-    // Adapters of queries and their gates do not come in two parts: none is looked for.
     std::vector<Place> places;
-    if (!config_.output_gate) places.push_back({InLayer(modules_.query), 0, query_size()});
+    if (config_.output_gate) {
+      load_.RefuseParted({{InLayer(modules_.query), 0, 2 * query_size()}}, hidden());
+    } else {
+      places.push_back({InLayer(modules_.query), 0, query_size()});
+    }
     if (keys) {
       const char* value = same ? modules_.key : modules_.value;
       places.push_back({InLayer(modules_.key), query_size(), stored});
