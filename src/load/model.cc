@@ -90,6 +90,9 @@ std::vector<MemoryNeed> MemoryNeeds(const ModelConfig& config, const TensorStore
   }
   const std::int64_t kv = KvValuesOfToken(config);
   const auto bytes = [](double count) { return static_cast<std::int64_t>(count); };
+  if (!UnusualLayers(config).empty()) {
+    return {{"cpu, mixed", bytes(packed), 2 * kv}, {"cpu, f32", bytes(4 * values), 4 * kv}};
+  }
   return {{"cpu, mixed", bytes(packed), 2 * kv},
           {"cpu or cuda, f32", bytes(4 * values), 4 * kv},
           {"cuda, mixed, weights as 16 bits", bytes(2 * values), 2 * kv},
@@ -230,6 +233,7 @@ ModelSummary DescribeModel(const std::string& name) {
   summary.windows = DescribeWindows(config.attention);
   summary.kv_bytes_per_token_f16 = 2 * KvValuesOfToken(config);
   summary.memory = MemoryNeeds(config, model.tensors());
+  summary.only_on_cpu = UnusualLayers(config);
   std::map<std::string, std::pair<std::int64_t, int>> types;  // name → bytes, tensors
   for (const std::string& tensor_name : model.tensors().Names()) {
     const HostTensor* plain_bytes = model.tensors().FindBytes(tensor_name);
