@@ -14,27 +14,51 @@ double ScoreOf(float score) {
   return std::isnan(score) ? -std::numeric_limits<double>::infinity() : double{score};
 }
 
-}  // namespace
-
-void ChooseExperts(std::span<const float> scores, ExpertShares shares,
-                   std::span<ExpertChoice> choices) {
-  BANYAN_CHECK(!choices.empty() && choices.size() <= scores.size());
-  // Insertion into a short list that is ordered by score, best first.
+// The best experts by `key`, a function of an expert's number, best first; of equal ones the lower.
+void TakeBest(size_t experts, const auto& key, std::span<ExpertChoice> choices) {
+  const auto key_at = [&](size_t at) { return key(static_cast<size_t>(choices[at].expert)); };
+  // Insertion into a short list that is ordered, best first.
   size_t count = 0;
-  for (size_t e = 0; e < scores.size(); ++e) {
-    const double score = ScoreOf(scores[e]);
-    if (count == choices.size() &&
-        !(score > ScoreOf(scores[static_cast<size_t>(choices[count - 1].expert)]))) {
-      continue;
-    }
+  for (size_t e = 0; e < experts; ++e) {
+    const double own = key(e);
+    if (count == choices.size() && !(own > key_at(count - 1))) continue;
     if (count < choices.size()) ++count;
     size_t at = count - 1;
-    while (at > 0 && score > ScoreOf(scores[static_cast<size_t>(choices[at - 1].expert)])) {
+    while (at > 0 && own > key_at(at - 1)) {
       choices[at] = choices[at - 1];
       --at;
     }
     choices[at].expert = static_cast<std::int32_t>(e);
   }
+}
+
+void ChooseByLogistic(std::span<const float> scores, const ExpertCall& call,
+                      std::span<ExpertChoice> choices) {
+  const auto logistic = [&](size_t e) { return 1.0 / (1.0 + std::exp(-ScoreOf(scores[e]))); };
+  const std::span<const float> biases = call.choice_biases;
+  BANYAN_CHECK(biases.empty() || biases.size() == scores.size());
+  TakeBest(
+      scores.size(), [&](size_t e) { return logistic(e) + (biases.empty() ? 0.0 : biases[e]); },
+      choices);
+  double sum = 1.0;
+  if (call.rule.shares == ExpertShares::kLogisticOfChosen) {
+    sum = kLogisticEps;
+    for (const ExpertChoice& choice : choices) sum += logistic(static_cast<size_t>(choice.expert));
+  }
+  for (ExpertChoice& choice : choices) {
+    const double share = logistic(static_cast<size_t>(choice.expert)) / sum;
+    choice.share = static_cast<float>(share * call.rule.scale);
+  }
+  std::ranges::sort(choices, {}, &ExpertChoice::expert);
+}
+
+}  // namespace
+
+void ChooseExperts(std::span<const float> scores, ExpertShares shares,
+                   std::span<ExpertChoice> choices) {
+  BANYAN_CHECK(!choices.empty() && choices.size() <= scores.size());
+  TakeBest(
+      scores.size(), [&](size_t e) { return ScoreOf(scores[e]); }, choices);
   const double largest = ScoreOf(scores[static_cast<size_t>(choices.front().expert)]);
   const auto power = [&](float score) {
     const double value = ScoreOf(score);
@@ -56,7 +80,13 @@ void ChooseExperts(std::span<const float> scores, ExpertShares shares,
 
 void ChooseExperts(std::span<const float> scores, const ExpertCall& call,
                    std::span<ExpertChoice> choices) {
-  ChooseExperts(scores, call.rule.shares, choices);
+  const bool logistic = call.rule.shares == ExpertShares::kLogistic ||
+                        call.rule.shares == ExpertShares::kLogisticOfChosen;
+  if (logistic) {
+    ChooseByLogistic(scores, call, choices);
+  } else {
+    ChooseExperts(scores, call.rule.shares, choices);
+  }
   if (call.share_scales.empty()) return;
   for (ExpertChoice& choice : choices) {
     choice.share *= call.share_scales[static_cast<size_t>(choice.expert)];

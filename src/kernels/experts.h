@@ -21,11 +21,14 @@ enum class Gate {
   kLogistic,  // 1 / (1 + exp(-x)); where Kernels::any_layers()
 };
 
-// What the softmax that gives the chosen experts' shares runs over.
+// What a chosen expert's share is: a softmax over some of the experts, or logistic(score).
 enum class ExpertShares {
   kOfAll,     // all experts: the chosen ones' shares sum to less than 1
   kOfChosen,  // the chosen ones, which is the same as dividing the shares of all by their sum
+  kLogistic,  // each by itself. Like the next one, where Kernels::any_layers()
+  kLogisticOfChosen,  // divided by the sum of the chosen ones and kLogisticEps
 };
+inline constexpr double kLogisticEps = 1e-6;
 
 // How the two halves of an expert's first product become its inner values. limit 0: function(gate)
 // * up. Otherwise gate is cut at `limit`, up at ±limit, and the value is
@@ -40,6 +43,7 @@ struct ExpertRule {
   int chosen = 0;  // experts of a row; at most kMostChosen
   ExpertShares shares = ExpertShares::kOfChosen;
   ExpertGate gate;
+  float scale = 1.0f;  // of logistic shares
 };
 inline constexpr int kMostChosen = 64;
 inline constexpr int kMostExperts = 1024;
@@ -79,6 +83,8 @@ struct ExpertCall {
   const ExpertScratch& scratch;
   // [experts] what the share of each is multiplied by; empty: 1. Where Kernels::any_layers().
   std::span<const float> share_scales = {};
+  // [experts] with logistic shares: added to them before the best are chosen; empty: 0.
+  std::span<const float> choice_biases = {};
 };
 
 // --- For backends --------------------------------------------------------------------------------
@@ -89,10 +95,11 @@ struct ExpertChoice {
 };
 
 // The choices of one row, ordered by expert. Of equal scores the lower number is better; NaN is
-// worse than everything. REQUIRES: choices.size() is the rule's `chosen`, at most scores.size().
+// worse than everything. REQUIRES: choices.size() is the rule's `chosen`, at most scores.size();
+// shares by a softmax.
 void ChooseExperts(std::span<const float> scores, ExpertShares shares,
                    std::span<ExpertChoice> choices);
-// The same with the call's scales of shares.
+// The same with what the call says besides; logistic shares only so.
 void ChooseExperts(std::span<const float> scores, const ExpertCall& call,
                    std::span<ExpertChoice> choices);
 

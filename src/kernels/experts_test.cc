@@ -50,6 +50,30 @@ TEST(ChooseExperts, SharesOfAllAndOfTheChosen) {
   EXPECT_NEAR(choices[1].share, 5.0 / 7, 1e-6);
 }
 
+// logistic(score) of each; biases decide who is chosen, and change no share.
+TEST(ChooseExperts, LogisticShares) {
+  const auto table = std::make_shared<ExpertTable>();
+  const std::vector<float> scores = {0.0f, std::log(3.0f), std::log(1.0f / 3.0f), kNaN};
+  const Tensor rows;
+  const ExpertScratch scratch;
+  ExpertRule rule{2, ExpertShares::kLogistic, {}, 2.0f};
+  std::vector<ExpertChoice> choices(2);
+  ExpertCall call{.table = *table, .scores = rows, .rule = rule, .scratch = scratch};
+  ChooseExperts(scores, call, choices);
+  EXPECT_EQ(choices[0].expert, 0);
+  EXPECT_NEAR(choices[0].share, 1.0, 1e-6);
+  EXPECT_EQ(choices[1].expert, 1);
+  EXPECT_NEAR(choices[1].share, 1.5, 1e-6);
+  rule.shares = ExpertShares::kLogisticOfChosen;
+  const std::vector<float> biases = {0.0f, 0.0f, 0.6f, 0.1f};
+  call.choice_biases = biases;
+  ChooseExperts(scores, call, choices);
+  EXPECT_EQ(choices[0].expert, 1);
+  EXPECT_NEAR(choices[0].share, 1.5, 1e-5);
+  EXPECT_EQ(choices[1].expert, 2);
+  EXPECT_NEAR(choices[1].share, 0.5, 1e-5);
+}
+
 TEST(ExpertRuns, RowsStandByExpert) {
   const std::vector<ExpertChoice> choices = {{1, 0}, {4, 0}, {0, 0}, {4, 0}, {1, 0}, {3, 0}};
   ExpertRuns runs;

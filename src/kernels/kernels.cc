@@ -22,7 +22,7 @@ constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes
 
 }  // namespace
 
-void Kernels::RmsNormGroups(const Tensor&, const Vector&, float, Tensor&) {
+void Kernels::RmsNormGroups(const Tensor&, std::int64_t, const Vector&, float, Tensor&) {
   BANYAN_CHECK(any_layers());  // a backend that has such layers has all operations
 }
 

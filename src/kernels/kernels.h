@@ -271,8 +271,10 @@ class Kernels {
   // tensor.                                                             x, out [rows, columns]
   virtual void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
                          Tensor& out) = 0;
-  // The same for each group of columns by itself, as many as `weight` has. Where any_layers().
-  virtual void RmsNormGroups(const Tensor& x, const Vector& weight, float eps, Tensor& out);
+  // RmsNorm of each group of so many columns by itself; `weight` is of all columns, or of one group
+  // and the same for all. Where any_layers().
+  virtual void RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
+                             Tensor& out);
   // x[r] = 0.
   virtual void Clear(Tensor& x) = 0;
   // x[r] += delta[r].

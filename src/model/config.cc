@@ -222,7 +222,7 @@ std::int64_t StateBytesOf(const ModelConfig& config) {
 
 std::string UnusualLayers(const ModelConfig& config) {
   if (config.states.any()) return "layers that keep a state instead of keys";
-  if (config.output_gate || config.experts.gated_block) return "gates of what its blocks give";
+  if (config.output_gate) return "gates of what its blocks give";
   const auto any = [&](const auto& unusual) {
     return std::ranges::any_of(config.attention, unusual);
   };
@@ -231,9 +231,11 @@ std::string UnusualLayers(const ModelConfig& config) {
   }
   if (!KvShapeOf(config).by_layer.empty()) return "layers whose heads differ";
   if (config.layer_input_size > 0) return "inputs of their own for layers";
-  if (config.value_norm || config.layer_scales || config.experts.beside_block) {
-    return "norms of values, or scales of layers";
-  }
+  if (config.value_norm || config.layer_scales) return "norms of values, or scales of layers";
+  const ExpertsConfig& experts = config.experts;
+  const bool softmax =
+      experts.rule.shares == ExpertShares::kOfAll || experts.rule.shares == ExpertShares::kOfChosen;
+  if (experts.HasBlockBeside() || !softmax) return "experts beside a block, or logistic shares";
   return "";
 }
 

@@ -75,6 +75,15 @@ struct StatesConfig {
   bool any() const { return !layers.empty(); }
 };
 
+// What stands beside the experts of a layer.
+enum class BlockBeside {
+  kNone,
+  kNormed,  // a block and the experts, each with norms of its own; the router has a norm and scales
+            // of shares: Gemma 4
+  kGated,   // a block times logistic(w x): Qwen3.5
+  kPlain,   // a block: Granite 4
+};
+
 // Layers whose feed-forward block is a mixture of experts.
 struct ExpertsConfig {
   int count = 0;       // 0: there is no such layer
@@ -84,12 +93,11 @@ struct ExpertsConfig {
   // Stacked tensors of safetensors are [experts, columns, rows], with alternating rows of gate and
   // up.
   bool in_pairs = false;
-  // The block of ffn_size stands beside the experts, each with norms of its own, and the router has
-  // a norm and scales of shares: Gemma 4.
-  bool beside_block = false;
-  // A block stands beside the experts: Granite 4; times logistic(w x), where there is w: Qwen3.5.
-  bool gated_block = false;
+  BlockBeside beside = BlockBeside::kNone;  // of FfnSize
+  bool choice_biases = false;               // ExpertCall::choice_biases
   std::vector<bool> layers;  // [layers] which ones; the others have a block of ffn_size
+
+  bool HasBlockBeside() const { return beside != BlockBeside::kNone; }
 };
 
 // Weights that a checkpoint stores as codes of one byte: a weight is its code times the scale of
@@ -151,9 +159,7 @@ struct ModelConfig {
   bool HasExperts(int layer) const {
     return experts.count > 0 && experts.layers[static_cast<size_t>(layer)];
   }
-  bool HasBlock(int layer) const {
-    return !HasExperts(layer) || experts.beside_block || experts.gated_block;
-  }
+  bool HasBlock(int layer) const { return !HasExperts(layer) || experts.HasBlockBeside(); }
   bool HasState(int layer) const {
     return states.any() && states.layers[static_cast<size_t>(layer)];
   }

@@ -54,7 +54,7 @@ void ReadMixture(const JsonFields& fields, ModelConfig& config) {
   experts.rule.chosen = fields.GetInt("top_k_experts");
   experts.rule.gate.function = config.gate;
   experts.inner_size = fields.GetInt("moe_intermediate_size");
-  experts.beside_block = true;
+  experts.beside = BlockBeside::kNormed;
   experts.layers.assign(static_cast<size_t>(config.layers), true);
 }
 
@@ -97,7 +97,7 @@ void ReadMixture(const ArchitectureKeys& keys, ModelConfig& config) {
   experts.rule.chosen = keys.GetInt("expert_used_count");
   experts.rule.gate.function = config.gate;
   experts.inner_size = keys.GetInt("expert_feed_forward_length");
-  experts.beside_block = true;
+  experts.beside = BlockBeside::kNormed;
   experts.layers.assign(static_cast<size_t>(config.layers), true);
 }
 

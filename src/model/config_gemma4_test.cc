@@ -121,7 +121,8 @@ TEST(Gemma4, ExpertsStandBesideTheBlock) {
   json["top_k_experts"] = 2;
   json["moe_intermediate_size"] = 24;
   const ModelConfig config = ReadGemma4Config(json);
-  EXPECT_TRUE(config.experts.beside_block && config.HasExperts(0) && config.HasBlock(0));
+  EXPECT_TRUE(config.experts.beside == BlockBeside::kNormed && config.HasExperts(0) &&
+              config.HasBlock(0));
   EXPECT_EQ(config.experts.rule.chosen, 2);
   EXPECT_EQ(config.experts.rule.gate.function, Gate::kGeluTanh);
   EXPECT_EQ(config.experts.inner_size, 24);

@@ -280,6 +280,18 @@ std::vector<bool> ReadExpertLayers(const JsonFields& fields, int layers) {
   return has;
 }
 
+// Of LFM2-MoE, whose first layers have no experts.
+void ReadLogisticShares(const JsonFields& fields, ModelConfig& config) {
+  ExpertsConfig& experts = config.experts;
+  const bool sums_to_one = fields.FindBool("norm_topk_prob").value_or(true);
+  experts.rule.shares = sums_to_one ? ExpertShares::kLogisticOfChosen : ExpertShares::kLogistic;
+  experts.rule.scale = static_cast<float>(fields.FindNumber("routed_scaling_factor").value_or(1.0));
+  experts.choice_biases = fields.FindBool("use_expert_bias").value_or(true);
+  const int dense = fields.FindInt("num_dense_layers").value_or(2);
+  CheckRange(dense, 0, config.layers, "num_dense_layers", fields.where());
+  std::fill_n(experts.layers.begin(), dense, false);
+}
+
 // Fills config.experts. REQUIRES: config.layers is within its limits.
 void ReadExperts(const JsonFields& fields, const Family& family, ModelConfig& config) {
   const ExpertFamily& known = family.experts;
@@ -311,8 +323,9 @@ void ReadExperts(const JsonFields& fields, const Family& family, ModelConfig& co
   experts.in_pairs = known.in_pairs;
   experts.layers.assign(static_cast<size_t>(config.layers), true);
   if (known.layers_configurable) experts.layers = ReadExpertLayers(fields, config.layers);
-  experts.gated_block = known.gated_block;
-  if (!known.gated_block || family.ffn_key == "shared_intermediate_size") return;
+  if (known.logistic) ReadLogisticShares(fields, config);
+  experts.beside = known.beside;
+  if (experts.beside != BlockBeside::kGated) return;
   const int beside = fields.GetInt("shared_expert_intermediate_size");
   for (int layer = 0; layer < config.layers; ++layer) {
     config.ffn_sizes.push_back(config.HasExperts(layer) ? beside : config.ffn_size);

@@ -138,7 +138,7 @@ void ReadStates(const JsonFields& fields, const Family& family, ModelConfig& con
   states.layers = ReadStateLayers(fields, family, config.layers);
   StateShape& shape = states.shape;
   shape.rule = *family.states;
-  if (shape.rule == StateRule::kConvolution) AdjustBlock(fields, config);
+  if (family.adjusts_block) AdjustBlock(fields, config);
   if (std::ranges::none_of(states.layers, [](bool state) { return state; })) return;
   switch (shape.rule) {
     case StateRule::kConvolution:

@@ -96,7 +96,7 @@ TEST(ConfigStates, Qwen) {
 
   Json mixture = QwenJson("qwen3_5_moe_text");
   const ModelConfig moe = ReadStatesOf(mixture);
-  EXPECT_TRUE(moe.experts.gated_block && moe.HasBlock(0) && moe.HasExperts(0));
+  EXPECT_TRUE(moe.experts.beside == BlockBeside::kGated && moe.HasBlock(0) && moe.HasExperts(0));
   EXPECT_EQ(moe.FfnSize(0), 48);
   EXPECT_EQ(moe.experts.rule.shares, ExpertShares::kOfChosen);
 

@@ -97,24 +97,43 @@ LayerExperts::LayerExperts(const ModelConfig& config, const TensorStore& store, 
       count_(config.experts.count),
       hidden_(config.hidden_size),
       inner_(config.experts.inner_size) {
-  const bool beside_block = config.experts.beside_block;
-  experts_ = beside_block ? "experts." : "mlp.experts.";
-  if (beside_block && !gguf_) {
-    router_ = "router.proj";
-    return;
+  if (gguf_) {
+    names_.router = "ffn_gate_inp";
+  } else {
+    names_ = FindNames(config, store, prefix_);
   }
-  if (Has("block_sparse_moe.input_linear.weight")) {  // Granite 4
-    router_ = "block_sparse_moe.router.layer";
-    return;
+}
+
+LayerExperts::Names LayerExperts::FindNames(const ModelConfig& config, const TensorStore& store,
+                                            const std::string& prefix) {
+  Names names;
+  if (config.experts.beside == BlockBeside::kNormed) {
+    names.router = "router.proj";
+    names.experts = "experts.";
+  } else if (store.Has(prefix + "block_sparse_moe.router.layer.weight")) {  // Granite 4
+    names.router = "block_sparse_moe.router.layer";
+    names.experts = "block_sparse_moe.";
+    names.gate_up = "input_linear.weight";
+    names.down = "output_linear.weight";
+  } else if (store.Has(prefix + "feed_forward.gate.weight")) {  // LFM2
+    names.router = "feed_forward.gate";
+    names.experts = "feed_forward.experts.";
+    names.own_gate = "w1";
+    names.own_up = "w3";
+    names.own_down = "w2";
+  } else if (store.Has(prefix + "mlp.router.weight")) {
+    names.router = "mlp.router";
   }
-  router_ = gguf_ ? "ffn_gate_inp" : Has("mlp.router.weight") ? "mlp.router" : "mlp.gate";
+  return names;
 }
 
 const HostTensor& LayerExperts::router() const {
-  return Get(router_ + ".weight", {count_, hidden_});
+  return Get(names_.router + ".weight", {count_, hidden_});
 }
 
-const HostTensor& LayerExperts::router_bias() const { return Get(router_ + ".bias", {count_}); }
+const HostTensor& LayerExperts::router_bias() const {
+  return Get(names_.router + ".bias", {count_});
+}
 
 ExpertTensor LayerExperts::FromBlocks(const std::string& name, std::int64_t expert,
                                       std::int64_t rows, std::int64_t columns) const {
@@ -155,12 +174,7 @@ StackedTensors LayerExperts::GateUp(std::int64_t expert) const {
     }
     return stacked;
   }
-  const std::string all = experts_ + "gate_up_proj",
-                    granite = "block_sparse_moe.input_linear.weight";
-  if (Has(granite)) {
-    add(ExpertOf(Get(granite, {count_, 2 * inner_, hidden_}), expert));
-    return stacked;
-  }
+  const std::string all = names_.experts + names_.gate_up;
   if (config_.experts.in_pairs) {
     add(Has(all + "_blocks") ? FromBlocks(all, expert, 2 * inner_, hidden_)
                              : TransposedExpertOf(Get(all, {count_, hidden_, 2 * inner_}), expert));
@@ -171,8 +185,8 @@ StackedTensors LayerExperts::GateUp(std::int64_t expert) const {
     add(ExpertOf(Get(all, {count_, 2 * inner_, hidden_}), expert));
     return stacked;
   }
-  for (const char* name : {"gate_proj", "up_proj"}) {
-    add({Get(fmt::format("{}{}.{}.weight", experts_, expert, name), {inner_, hidden_}), {}});
+  for (const std::string& name : {names_.own_gate, names_.own_up}) {
+    add({Get(fmt::format("{}{}.{}.weight", names_.experts, expert, name), {inner_, hidden_}), {}});
   }
   return stacked;
 }
@@ -180,10 +194,8 @@ StackedTensors LayerExperts::GateUp(std::int64_t expert) const {
 StackedTensors LayerExperts::Down(std::int64_t expert) const {
   StackedTensors stacked;
   const auto add = [&](ExpertTensor part) { stacked.parts.push_back(std::move(part)); };
-  const std::string all = experts_ + "down_proj", granite = "block_sparse_moe.output_linear.weight";
-  if (Has(granite)) {
-    add(ExpertOf(Get(granite, {count_, hidden_, inner_}), expert));
-  } else if (gguf_) {
+  const std::string all = names_.experts + names_.down;
+  if (gguf_) {
     add(ExpertOf(Get("ffn_down_exps.weight", {count_, hidden_, inner_}), expert));
   } else if (config_.experts.in_pairs) {
     add(Has(all + "_blocks") ? FromBlocks(all, expert, hidden_, inner_)
@@ -191,7 +203,9 @@ StackedTensors LayerExperts::Down(std::int64_t expert) const {
   } else if (Has(all)) {
     add(ExpertOf(Get(all, {count_, hidden_, inner_}), expert));
   } else {
-    add({Get(fmt::format("{}{}.down_proj.weight", experts_, expert), {hidden_, inner_}), {}});
+    add({Get(fmt::format("{}{}.{}.weight", names_.experts, expert, names_.own_down),
+             {hidden_, inner_}),
+         {}});
   }
   return stacked;
 }
@@ -217,12 +231,19 @@ StackedTensors LayerExperts::DownBias(std::int64_t expert) const {
   return stacked;
 }
 
+std::vector<float> LayerExperts::ValuesOf(const std::string& name) const {
+  const HostTensor& tensor = Get(name, {count_});
+  std::vector<float> values(static_cast<size_t>(count_));
+  Dequantize(tensor.dtype, tensor.bytes, values);
+  return values;
+}
+
 std::vector<float> LayerExperts::ShareScales() const {
-  const HostTensor& tensor =
-      Get(gguf_ ? "ffn_down_exps.scale" : "router.per_expert_scale", {count_});
-  std::vector<float> scales(static_cast<size_t>(count_));
-  Dequantize(tensor.dtype, tensor.bytes, scales);
-  return scales;
+  return ValuesOf(gguf_ ? "ffn_down_exps.scale" : "router.per_expert_scale");
+}
+
+std::vector<float> LayerExperts::ChoiceBiases() const {
+  return ValuesOf(gguf_ ? "exp_probs_b.bias" : "feed_forward.expert_bias");
 }
 
 }  // namespace banyan

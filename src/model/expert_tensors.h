@@ -56,6 +56,7 @@ class LayerExperts {
   StackedTensors GateUpBias(std::int64_t expert) const;  // [2 inner]
   StackedTensors DownBias(std::int64_t expert) const;    // [hidden]
   std::vector<float> ShareScales() const;                // [experts], of experts beside a block
+  std::vector<float> ChoiceBiases() const;               // [experts]
 
  private:
   using Shape = std::vector<std::int64_t>;
@@ -71,8 +72,18 @@ class LayerExperts {
   const TensorStore& store_;
   std::string prefix_;
   bool gguf_;
-  std::string router_;
-  std::string experts_;  // what names of all experts' tensors begin with
+  // Names in safetensors, after the layer's prefix.
+  struct Names {
+    std::string router = "mlp.gate";
+    std::string experts = "mlp.experts.";  // what names of all experts' tensors begin with …
+    std::string gate_up = "gate_up_proj", down = "down_proj";  // … of all of them together
+    std::string own_gate = "gate_proj", own_up = "up_proj", own_down = "down_proj";  // … of one
+  };
+  static Names FindNames(const ModelConfig& config, const TensorStore& store,
+                         const std::string& prefix);
+  std::vector<float> ValuesOf(const std::string& name) const;  // [experts]
+
+  Names names_;
   std::int64_t count_, hidden_, inner_;
 };
 

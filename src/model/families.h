@@ -45,7 +45,10 @@ struct ExpertFamily {
   double default_limit = 0.0;  // `swiglu_limit` and `swiglu_alpha`; 0: not read
   double default_slope = 0.0;
   bool may_be_mxfp4 = false;  // `quantization_config` may say so
-  bool gated_block = false;   // see ExpertsConfig; of `shared_expert_intermediate_size`
+  // See ExpertsConfig; a gated block is of `shared_expert_intermediate_size`.
+  BlockBeside beside = BlockBeside::kNone;
+  // Shares are logistic; `num_dense_layers`, `use_expert_bias`, `routed_scaling_factor` are read.
+  bool logistic = false;
 };
 
 // Defaults hold when the key is absent from config.json.
@@ -67,6 +70,7 @@ struct Family {
   bool attention_sinks = false;
   std::optional<StateRule> states{};  // some layers may keep states: config_states.h
   bool states_by_key_head = false;    // see StatesConfig
+  bool adjusts_block = false;         // the feed-forward size is made of the one in the file: LFM2
   bool output_gate = false;           // see ModelConfig
   ExpertFamily experts{};
   bool mlp_bias_configurable = false;  // `mlp_bias` is read

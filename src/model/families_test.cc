@@ -166,8 +166,11 @@ TEST(Families, Granite4OfAttentionAlone) {
   EXPECT_EQ(LayersOf(config), "w0r0 w0r0 w0r0 w0r0 w0r0 w0r0 w0r0 ");
   EXPECT_EQ(LayersOf(ReadFamily("granitemoehybrid", "{" + dense + "}")),
             "w0r- w0r- w0r- w0r- w0r- w0r- w0r- ");
-  const ModelConfig mixture = ReadFamily("granitemoehybrid", "{" + layers + "}");
-  EXPECT_TRUE(mixture.experts.count == 8 && mixture.HasBlock(0));
+  const ModelConfig mixture = ReadFamily(
+      "granitemoehybrid", "{" + layers + R"(, "num_local_experts": 6, "intermediate_size": 24})");
+  EXPECT_EQ(mixture.experts.count, 6);
+  EXPECT_EQ(mixture.experts.inner_size, 24);
+  EXPECT_EQ(mixture.experts.beside, BlockBeside::kPlain);
   EXPECT_EQ(mixture.FfnSize(0), 96);
   std::string other = dense;
   other.replace(other.find("attention"), 9, "rwkv");

@@ -37,8 +37,7 @@ TensorGroup ExpertTensorsFor(const ModelConfig& config, std::int64_t rows, std::
           {slots, config.hidden_size},
           {slots, 2 * std::int64_t{experts.inner_size}},
           {slots, experts.inner_size},
-          {slots, config.hidden_size},
-          {experts.beside_block ? rows : 0, config.hidden_size}};
+          {slots, config.hidden_size}};
 }
 
 ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights, Kernels& kernels,
@@ -103,8 +102,8 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
   if (config.experts.count > 0) {
     scores_ = blocks[3][0];
     expert_scratch_ = {blocks[3][1], blocks[3][2], blocks[3][3], blocks[3][4]};
-    mixed_ = blocks[3][5];
   }
+  if (config.experts.HasBlockBeside()) mixed_ = kernels.NewTensor(rows, hidden);
   if (config.layer_input_size > 0) {
     const std::int64_t inputs = std::int64_t{config.layers} * config.layer_input_size;
     input_gates_ = blocks[4][0];
@@ -112,10 +111,7 @@ ForwardPass::ForwardPass(const ModelConfig& config, const ModelWeights& weights,
     projected_ = kernels.NewTensor(rows, inputs);
     chosen_inputs_ = kernels.NewTensor(max_logit_rows, inputs);
   }
-  if (config.experts.gated_block) {
-    block_gates_ = kernels.NewTensor(rows, 1);
-    block_fed_ = kernels.NewTensor(rows, hidden);
-  }
+  if (config.experts.beside == BlockBeside::kGated) block_gates_ = kernels.NewTensor(rows, 1);
   if (weights.ranks > 0) ranks_ = kernels.NewTensor(max_rows, weights.ranks);
 }
 
@@ -330,9 +326,11 @@ Tensor ForwardPass::ScanHeads(int layer, const StepInputs& step, const Tensor& i
   Tensor gates = state_gates_.Prefix(inputs.rows);
   kernels_.MatMul(input, *w.gate, w.gate_bias.get(), gates);
   AddMore(w.gate_more, {step}, input, gates);
-  if (delta) kernels_.RmsNormGroups(out, *w.norm, config_.rms_eps, out);
+  // Of a head with the delta rule, with Mamba-2 of the heads that share a key head.
+  const std::int64_t group = delta ? shape.value_dim : shape.values() / shape.key_heads;
+  if (delta) kernels_.RmsNormGroups(out, group, *w.norm, config_.rms_eps, out);
   kernels_.GateColumns(Gate::kSilu, gates, out, 0, out);
-  if (!delta) kernels_.RmsNorm(out, *w.norm, config_.rms_eps, out);
+  if (!delta) kernels_.RmsNormGroups(out, group, *w.norm, config_.rms_eps, out);
   return out;
 }
 
@@ -362,11 +360,11 @@ void ForwardPass::FeedForward(int layer, const LowRankRows& adapted, Tensor& x) 
   Tensor normed = normed_.Prefix(x.rows);
   if (w.ffn_norm) kernels_.RmsNorm(x, *w.ffn_norm, config_.rms_eps, normed);
   const Tensor& input = w.ffn_norm ? normed : x;
-  if (w.experts != nullptr && config_.experts.beside_block) {
+  if (w.experts != nullptr && config_.experts.beside == BlockBeside::kNormed) {
     return AddBoth(layer, adapted, input, x);
   }
-  if (w.experts != nullptr && config_.experts.gated_block) {
-    return AddGatedBlock(layer, adapted, input, x);
+  if (w.experts != nullptr && config_.experts.HasBlockBeside()) {
+    return AddExpertsAndBlock(layer, adapted, input, x);
   }
   if (w.experts != nullptr) return AddExperts(w, input, x);
   const Tensor inner = InnerOf(layer, adapted, input);
@@ -377,7 +375,12 @@ void ForwardPass::FeedForward(int layer, const LowRankRows& adapted, Tensor& x) 
 void ForwardPass::AddExperts(const LayerWeights& w, const Tensor& input, Tensor& x) {
   Tensor scores = scores_.Prefix(x.rows), delta = delta_.Prefix(x.rows);
   kernels_.MatMul(input, *w.router, w.router_bias.get(), scores);
-  kernels_.MixExperts(input, {*w.experts, scores, config_.experts.rule, expert_scratch_}, delta);
+  const ExpertCall call{.table = *w.experts,
+                        .scores = scores,
+                        .rule = config_.experts.rule,
+                        .scratch = expert_scratch_,
+                        .choice_biases = w.choice_biases};
+  kernels_.MixExperts(input, call, delta);
   AddDelta(w.fed_norm.get(), delta, x);
 }
 
@@ -403,21 +406,22 @@ void ForwardPass::AddBoth(int layer, const LowRankRows& adapted, const Tensor& i
   AddDelta(w.fed_norm.get(), delta, x);
 }
 
-// The block first: its products and those of experts share memory, and what the experts give may
-// take the place of what both read.
-void ForwardPass::AddGatedBlock(int layer, const LowRankRows& adapted, const Tensor& input,
-                                Tensor& x) {
+void ForwardPass::AddExpertsAndBlock(int layer, const LowRankRows& adapted, const Tensor& input,
+                                     Tensor& x) {
   const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-  Tensor gates = block_gates_.Prefix(x.rows), block = block_fed_.Prefix(x.rows);
+  Tensor scores = scores_.Prefix(x.rows), mixed = mixed_.Prefix(x.rows);
+  Tensor gates = block_gates_.Prefix(w.block_gate ? x.rows : 0);
   if (w.block_gate) kernels_.MatMul(input, *w.block_gate, nullptr, gates);
-  const Tensor inner = InnerOf(layer, adapted, input);
-  kernels_.MatMul(inner, *w.down, nullptr, block);
-  AddMore(w.down_more, adapted, inner, block);
-  if (w.block_gate) kernels_.GateRows(Gate::kLogistic, gates, block);
-  Tensor scores = scores_.Prefix(x.rows), delta = delta_.Prefix(x.rows);
   kernels_.MatMul(input, *w.router, nullptr, scores);
-  kernels_.MixExperts(input, {*w.experts, scores, config_.experts.rule, expert_scratch_}, delta);
-  kernels_.Add(block, delta);
+  kernels_.MixExperts(input, {*w.experts, scores, config_.experts.rule, expert_scratch_}, mixed);
+  // What the experts needed is not needed any more; nor, once its inner values are there, is what
+  // the block reads.
+  const Tensor inner = InnerOf(layer, adapted, input);
+  Tensor delta = delta_.Prefix(x.rows);
+  kernels_.MatMul(inner, *w.down, nullptr, delta);
+  AddMore(w.down_more, adapted, inner, delta);
+  if (w.block_gate) kernels_.GateRows(Gate::kLogistic, gates, delta);
+  kernels_.Add(mixed, delta);
   AddDelta(w.fed_norm.get(), delta, x);
 }
 
@@ -429,7 +433,7 @@ void ForwardPass::ComputeLayerInputs(const StepInputs& step, const Tensor& x) {
   kernels_.Scale(std::sqrt(static_cast<float>(config_.layer_input_size)), inputs);
   kernels_.MatMul(x, *w.projection, nullptr, projected);
   kernels_.Scale(1.0f / std::sqrt(static_cast<float>(config_.hidden_size)), projected);
-  kernels_.RmsNormGroups(projected, *w.norm, config_.rms_eps, projected);
+  kernels_.RmsNormGroups(projected, config_.layer_input_size, *w.norm, config_.rms_eps, projected);
   kernels_.Add(projected, inputs);
   kernels_.Scale(std::sqrt(0.5f), inputs);
 }

@@ -67,8 +67,8 @@ class ForwardPass {
                    StateMemory& states);
   // attended *= logistic(W input).
   void GateAttended(const LayerWeights& w, const Tensor& input, Tensor& attended);
-  // x += experts + logistic(w input) block.
-  void AddGatedBlock(int layer, const LowRankRows& adapted, const Tensor& input, Tensor& x);
+  // x += experts + block, or experts + logistic(w input) block.
+  void AddExpertsAndBlock(int layer, const LowRankRows& adapted, const Tensor& input, Tensor& x);
   void AddAttended(int layer, const LowRankRows& adapted, const Tensor& attended, Tensor& x);
   AttentionShape ShapeOf(int layer) const;
   void FeedForward(int layer, const LowRankRows& adapted, Tensor& x);

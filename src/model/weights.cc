@@ -17,7 +17,7 @@ namespace {
 
 const TensorNames& NamesOf(const ModelConfig& config, TensorNaming naming) {
   if (naming == TensorNaming::kGguf) return kGgufNames;
-  return config.family == "lfm2" ? kLfm2Names : kHuggingFaceNames;
+  return config.family.starts_with("lfm2") ? kLfm2Names : kHuggingFaceNames;
 }
 
 // The name without its ending ".weight": what adapters call a module.
@@ -128,7 +128,7 @@ class DecoderLoader {
     }
     if (config_.HasExperts(layer_)) LoadExperts(layer);
     if (config_.HasBlock(layer_)) LoadFfn(layer);
-    if (config_.experts.beside_block) LoadNormsBesideBlock(layer);
+    if (config_.experts.beside == BlockBeside::kNormed) LoadNormsBesideBlock(layer);
     if (config_.layer_input_size > 0) LoadInput(layer);
     // A GGUF file leaves out what is 1.
     if (config_.layer_scales && (!gguf_ || store_.Has(prefix_ + names_.layer_scale))) {
@@ -245,8 +245,9 @@ class DecoderLoader {
       all.push_back(std::move(expert));
     }
     layer.experts = kernels_.GatherExperts(std::move(all));
-    if (experts.beside_block) layer.share_scales = tensors.ShareScales();
-    if (Has("mlp.shared_expert_gate")) {
+    if (experts.beside == BlockBeside::kNormed) layer.share_scales = tensors.ShareScales();
+    if (experts.choice_biases) layer.choice_biases = tensors.ChoiceBiases();
+    if (experts.beside == BlockBeside::kGated) {
       const std::vector<Place> gate = {{InLayer("mlp.shared_expert_gate"), 0, 1}};
       load_.RefuseApart(gate, hidden());
       layer.block_gate =
@@ -316,7 +317,7 @@ class DecoderLoader {
 
   void LoadFfn(LayerWeights& layer) {
     const std::int64_t ffn = config_.FfnSize(layer_);
-    const bool beside = config_.HasExperts(layer_) && Has(names_.beside_gate);
+    const bool beside = config_.experts.beside == BlockBeside::kGated && config_.HasExperts(layer_);
     const char* gate_name = beside ? names_.beside_gate : names_.gate;
     const char* up_name = beside ? names_.beside_up : names_.up;
     const bool shared = Has(names_.shared_gate_up) && !Has(names_.fused_gate_up);

@@ -223,12 +223,14 @@ void CpuKernels::RmsNorm(const Tensor& x, const Vector& weight, float eps, Tenso
   });
 }
 
-void CpuKernels::RmsNormGroups(const Tensor& x, const Vector& weight, float eps, Tensor& out) {
-  const std::int64_t group = weight.size;
+void CpuKernels::RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
+                               Tensor& out) {
   BANYAN_CHECK(group > 0 && x.columns % group == 0);
+  BANYAN_CHECK(weight.size == group || weight.size == x.columns);
   pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
     for (std::int64_t first = 0; first < x.columns; first += group) {
-      vector_.rms_norm(Row(x, row) + first, Values(weight), static_cast<int>(group), eps,
+      const float* weights = Values(weight) + (weight.size == group ? 0 : first);
+      vector_.rms_norm(Row(x, row) + first, weights, static_cast<int>(group), eps,
                        Row(out, row) + first);
     }
   });

@@ -69,7 +69,8 @@ class CpuKernels : public Kernels {
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override;
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override;
-  void RmsNormGroups(const Tensor& x, const Vector& weight, float eps, Tensor& out) override;
+  void RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
+                     Tensor& out) override;
   void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
                  Tensor& out) override;
   void Clear(Tensor& x) override;

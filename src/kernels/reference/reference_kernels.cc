@@ -324,8 +324,9 @@ class ReferenceKernels final : public Kernels {
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
     reference::RmsNorm(x, AsFloats(weight).values, eps, out);
   }
-  void RmsNormGroups(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
-    reference::RmsNormGroups(x, AsFloats(weight).values, eps, out);
+  void RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
+                     Tensor& out) override {
+    reference::RmsNormGroups(x, group, AsFloats(weight).values, eps, out);
   }
   MachineRates MeasureRates() override { return {}; }
   void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,

@@ -33,13 +33,16 @@ void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& 
   for (std::int64_t r = 0; r < x.rows; ++r) NormalizeRow(Row(x, r), weight, eps, Row(out, r));
 }
 
-void RmsNormGroups(const Tensor& x, std::span<const float> weight, float eps, Tensor& out) {
-  BANYAN_CHECK(out.rows == x.rows && out.columns == x.columns);
-  BANYAN_CHECK(static_cast<size_t>(x.columns) % weight.size() == 0);
+void RmsNormGroups(const Tensor& x, std::int64_t group, std::span<const float> weight, float eps,
+                   Tensor& out) {
+  const auto size = static_cast<size_t>(group), columns = static_cast<size_t>(x.columns);
+  BANYAN_CHECK(out.rows == x.rows && out.columns == x.columns && columns % size == 0);
+  BANYAN_CHECK(weight.size() == size || weight.size() == columns);
   for (std::int64_t r = 0; r < x.rows; ++r) {
-    for (size_t first = 0; first < static_cast<size_t>(x.columns); first += weight.size()) {
-      NormalizeRow(Row(x, r).subspan(first, weight.size()), weight, eps,
-                   Row(out, r).subspan(first, weight.size()));
+    for (size_t first = 0; first < columns; first += size) {
+      NormalizeRow(Row(x, r).subspan(first, size),
+                   weight.subspan(weight.size() == size ? 0 : first, size), eps,
+                   Row(out, r).subspan(first, size));
     }
   }
 }

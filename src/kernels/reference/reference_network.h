@@ -12,7 +12,8 @@ void RmsNorm(const Tensor& x, std::span<const float> weight, float eps, Tensor& 
 // out[i] = x[i] / sqrt(mean(x²) + eps) * weight[i]; x and out may be the same memory.
 void NormalizeRow(std::span<const float> x, std::span<const float> weight, float eps,
                   std::span<float> out);
-void RmsNormGroups(const Tensor& x, std::span<const float> weight, float eps, Tensor& out);
+void RmsNormGroups(const Tensor& x, std::int64_t group, std::span<const float> weight, float eps,
+                   Tensor& out);
 void LayerNorm(const Tensor& x, const FloatVector& weight, const FloatVector& bias, float eps,
                Tensor& out);
 void Clear(Tensor& x);
