@@ -110,7 +110,7 @@ void ExpectExperts(const fs::path& model_path) {
 }
 
 TEST(EngineOracle, Experts) {
-  for (const char* group : {"models", "families"}) {
+  for (const char* group : {"models", "families", "hybrids"}) {
     for (const fs::path& model : testing_support::OraclesOf(group)) ExpectExperts(model);
   }
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <span>
 
 #include "banyan/engine.h"
 #include "base/files.h"
@@ -19,8 +20,10 @@ namespace fs = std::filesystem;
 using testing_support::AnswersByTag;
 using testing_support::RunAll;
 
-constexpr Strategy kExactStrategies[] = {Strategy::kFlat, Strategy::kPaged, Strategy::kStacked,
-                                         Strategy::kTree, Strategy::kAuto};
+constexpr Strategy kExactStrategies[] = {Strategy::kFlat, Strategy::kPaged, Strategy::kTree,
+                                         Strategy::kAuto, Strategy::kStacked};
+// Of models whose layers keep states: contexts are not stacked there.
+constexpr auto kStateStrategies = std::span(kExactStrategies).first(4);
 
 std::vector<TokenId> IdsOf(const Json& json) { return json.get<std::vector<TokenId>>(); }
 
@@ -96,15 +99,18 @@ Oracle ReadOracle(const fs::path& path) {
 }
 
 // The strategies must also agree on every bit of the logprobs.
-void ExpectOracle(const fs::path& model_path, const fs::path& golden) {
+void ExpectOracle(const fs::path& model_path, const fs::path& golden,
+                  std::span<const Strategy> strategies = kExactStrategies,
+                  const char* device = "cpu") {
   const Oracle oracle = ReadOracle(golden);
   LoadOptions load;
+  load.device = device;
   load.model = model_path.string();
   load.precision = "f32";
   load.threads = 1;
   const std::shared_ptr<Model> model = Model::Load(load);
   AnswersByTag first;
-  for (const Strategy strategy : kExactStrategies) {
+  for (const Strategy strategy : strategies) {
     for (const int rows : {0, 13}) {
       SCOPED_TRACE(fmt::format("{} {} rows {}", model_path.string(), StrategyName(strategy), rows));
       EngineOptions options;
@@ -131,6 +137,14 @@ TEST(EngineOracle, HuggingFaceModels) {
   for (const char* group : {"models", "families"}) {
     for (const fs::path& model : testing_support::OraclesOf(group)) {
       ExpectOracle(model, model / "golden.json");
+    }
+  }
+}
+
+TEST(EngineOracle, LayersThatKeepStates) {
+  for (const fs::path& model : testing_support::OraclesOf("hybrids")) {
+    for (const char* device : {"cpu", "reference"}) {
+      ExpectOracle(model, model / "golden.json", kStateStrategies, device);
     }
   }
 }
