@@ -127,7 +127,6 @@ class ForwardPass {
   Tensor state_gates_;   // [rows, values]
   Tensor output_gates_;  // [rows, heads * head_dim]
   Tensor block_gates_;   // [rows, 1]
-  Tensor block_fed_;     // [rows, hidden] what the block beside experts gives
   Tensor logits_;        // [logit rows, vocab]
   Tensor ranks_;         // [rows, weights.ranks] between the factors of low-rank products
 };
