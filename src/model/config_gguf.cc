@@ -7,6 +7,7 @@
 #include "model/architecture_keys.h"
 #include "model/config.h"
 #include "model/config_gemma4.h"
+#include "model/config_states.h"
 #include "model/encoder_config.h"
 #include "model/families.h"
 #include "tensor/quantization.h"
@@ -266,7 +267,10 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   config.layers = keys.GetInt("block_count");
   config.heads = keys.GetInt("attention.head_count");
   if (!family->gemma4) {
-    config.kv_heads = keys.FindInt("attention.head_count_kv").value_or(config.heads);
+    const bool by_layer = family->states == StateRule::kConvolution;
+    if (!by_layer) {
+      config.kv_heads = keys.FindInt("attention.head_count_kv").value_or(config.heads);
+    }
     const std::optional<int> of_experts = keys.FindInt("expert_feed_forward_length");
     config.ffn_size = of_experts ? keys.FindInt("feed_forward_length").value_or(*of_experts)
                                  : keys.GetInt("feed_forward_length");
@@ -278,6 +282,7 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
           config.heads, config.layers);
   }
   RefuseMoreBlocks(gguf, architecture + ".block_count", config.layers);
+  if (family->states == StateRule::kConvolution) ReadConvolutions(keys, config);
   config.head_dim =
       keys.FindInt("attention.key_length").value_or(config.hidden_size / config.heads);
   const int value_length = keys.FindInt("attention.value_length").value_or(config.head_dim);

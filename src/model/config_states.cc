@@ -161,4 +161,31 @@ void ReadStates(const JsonFields& fields, const Family& family, ModelConfig& con
   config.states = std::move(states);
 }
 
+void ReadConvolutions(const ArchitectureKeys& keys, ModelConfig& config) {
+  const std::vector<int> kv_heads =
+      keys.FindIntOfLayers("attention.head_count_kv", config.layers)
+          .value_or(std::vector<int>(static_cast<size_t>(config.layers), config.heads));
+  StatesConfig states;
+  config.kv_heads = 0;
+  for (size_t layer = 0; layer < kv_heads.size(); ++layer) {
+    const int heads = kv_heads[layer];
+    states.layers.push_back(heads == 0);
+    if (heads == 0) continue;
+    if (config.kv_heads != 0 && heads != config.kv_heads) {
+      Throw(ErrorKind::kUnsupported, "{}: layer {} has {} heads for keys, expected {} or none",
+            keys.gguf().path(), layer, heads, config.kv_heads);
+    }
+    config.kv_heads = heads;
+  }
+  if (config.kv_heads == 0) config.kv_heads = config.heads;  // no layer has keys
+  if (std::ranges::none_of(states.layers, [](bool state) { return state; })) return;
+  states.shape.rule = StateRule::kConvolution;
+  states.shape.channels = config.hidden_size;
+  states.shape.taps = keys.GetInt("shortconv.l_cache");
+  const auto first = std::ranges::find(states.layers, true) - states.layers.begin();
+  states.convolution_bias = states.product_bias =
+      keys.gguf().tensors().Has(fmt::format("blk.{}.shortconv.conv.bias", first));
+  config.states = std::move(states);
+}
+
 }  // namespace banyan

@@ -199,6 +199,7 @@ constexpr std::array<Family, 21> kFamilies = {{
      .default_bos = 1,
      .default_eos = 2},
     {.name = "lfm2",
+     .gguf_architecture = "lfm2",
      .description = "LFM2",
      .qk_norm = QkNorm::kPerHead,
      .states = StateRule::kConvolution,

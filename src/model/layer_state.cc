@@ -51,13 +51,15 @@ struct RowsByKeyHead {
 }  // namespace
 
 LayerState::LayerState(const ModelConfig& config, const TensorStore& store,
-                       const std::string& prefix, const std::string& modules, MatrixLoader& load)
+                       const std::string& prefix, const std::string& modules, MatrixLoader& load,
+                       TensorNaming naming)
     : config_(config),
       shape_(config.states.shape),
       store_(store),
-      prefix_(prefix + PartOf(shape_.rule)),
+      prefix_(prefix + (naming == TensorNaming::kGguf ? "shortconv." : PartOf(shape_.rule))),
       modules_(modules + PartOf(shape_.rule)),
-      load_(load) {}
+      load_(load),
+      gguf_(naming == TensorNaming::kGguf) {}
 
 const HostTensor& LayerState::Get(const std::string& name,
                                   const std::vector<std::int64_t>& shape) const {
@@ -74,7 +76,8 @@ std::vector<float> LayerState::Taps() const {
   const char* name = shape_.rule == StateRule::kConvolution ? "conv.weight" : "conv1d.weight";
   const auto channels = static_cast<size_t>(shape_.channels),
              count = static_cast<size_t>(shape_.taps);
-  const std::vector<float> stored = Values(name, {shape_.channels, 1, shape_.taps});
+  const std::vector<float> stored = gguf_ ? Values(name, {shape_.channels, shape_.taps})
+                                          : Values(name, {shape_.channels, 1, shape_.taps});
   std::vector<float> taps(stored.size());
   for (size_t c = 0; c < channels; ++c) {
     for (size_t i = 0; i < count; ++i) taps[i * channels + c] = stored[c * count + i];

@@ -1,4 +1,5 @@
-// The weights of a layer that keeps a state, in the words of each family's safetensors.
+// The weights of a layer that keeps a state, in the words of each family's safetensors, and of
+// GGUF's LFM2.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,7 @@ class LayerState {
   // `prefix` and `modules`: what names of the layer's tensors begin with in the file, and in
   // adapters. All references must outlive this object.
   LayerState(const ModelConfig& config, const TensorStore& store, const std::string& prefix,
-             const std::string& modules, MatrixLoader& load);
+             const std::string& modules, MatrixLoader& load, TensorNaming naming);
 
   // Throw as LoadWeights.
   std::shared_ptr<const StateWeights> Load(Kernels& kernels) const;
@@ -42,6 +43,7 @@ class LayerState {
   const TensorStore& store_;
   const std::string prefix_, modules_;  // with the name of the layer's part
   MatrixLoader& load_;
+  const bool gguf_;
 };
 
 }  // namespace banyan

@@ -16,8 +16,9 @@ namespace banyan {
 namespace {
 
 const TensorNames& NamesOf(const ModelConfig& config, TensorNaming naming) {
-  if (naming == TensorNaming::kGguf) return kGgufNames;
-  return config.family.starts_with("lfm2") ? kLfm2Names : kHuggingFaceNames;
+  const bool lfm2 = config.family.starts_with("lfm2");
+  if (naming == TensorNaming::kGguf) return lfm2 ? kGgufLfm2Names : kGgufNames;
+  return lfm2 ? kLfm2Names : kHuggingFaceNames;
 }
 
 // The name without its ending ".weight": what adapters call a module.
@@ -33,7 +34,7 @@ class DecoderLoader {
         store_(store),
         gguf_(naming == TensorNaming::kGguf),
         names_(NamesOf(config, naming)),
-        modules_(gguf_ ? kHuggingFaceNames : names_),
+        modules_(NamesOf(config, TensorNaming::kHuggingFace)),
         kernels_(kernels),
         load_(store, kernels, progress, adapters, config.scales, weights_) {
     if (naming == TensorNaming::kHuggingFace) FindRoot();
@@ -120,7 +121,8 @@ class DecoderLoader {
       layer.fed_norm = Norm(names_.norm_after_ffn);
     }
     if (config_.HasState(layer_)) {
-      const LayerState state(config_, store_, prefix_, module_prefix_, load_);
+      const LayerState state(config_, store_, prefix_, module_prefix_, load_,
+                             gguf_ ? TensorNaming::kGguf : TensorNaming::kHuggingFace);
       layer.state = state.Load(kernels_);
       state.LoadOutput(layer);
     } else {

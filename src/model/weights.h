@@ -243,4 +243,12 @@ inline constexpr TensorNames kGgufNames = {"blk.{}.",
                                            "ffn_gate_inp.scale",
                                            "layer_output_scale.weight"};
 
+// GGUF's LFM2 names its last norm after the embedding.
+constexpr TensorNames MakeGgufLfm2Names() {
+  TensorNames names = kGgufNames;
+  names.final_norm = "token_embd_norm.weight";
+  return names;
+}
+inline constexpr TensorNames kGgufLfm2Names = MakeGgufLfm2Names();
+
 }  // namespace banyan

@@ -38,6 +38,45 @@ def make_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>"}))
 
 
+# Names of GGUF, by the ending of those in safetensors.
+GGUF_NAMES = {"operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "w1": "ffn_gate", "w3": "ffn_up", "w2": "ffn_down",
+              "conv.in_proj": "shortconv.in_proj", "conv.out_proj": "shortconv.out_proj",
+              "conv.conv": "shortconv.conv", "q_proj": "attn_q", "k_proj": "attn_k", "v_proj": "attn_v",
+              "self_attn.out_proj": "attn_output", "q_layernorm": "attn_q_norm", "k_layernorm": "attn_k_norm"}
+
+
+def gguf_name(name: str) -> str:
+    top = {"model.embed_tokens.weight": "token_embd.weight", "lm_head.weight": "output.weight",
+           "model.embedding_norm.weight": "token_embd_norm.weight"}
+    if name in top:
+        return top[name]
+    layer, rest = name.removeprefix("model.layers.").split(".", 1)
+    (ours,) = (ours for theirs, ours in GGUF_NAMES.items() if rest.endswith(theirs + ".weight"))
+    return f"blk.{layer}.{ours}.weight"
+
+
+def write_gguf(tensors: dict[str, tuple[list[int], bytes]], file: Path) -> None:
+    """The same weights and sizes as llama.cpp's converter writes them: a convolution has two dimensions."""
+    text = lambda value: struct.pack("<Q", len(value.encode())) + value.encode()
+    uint, real = (lambda value: struct.pack("<II", 4, value)), (lambda value: struct.pack("<If", 6, value))
+    heads = [0 if kind == "conv" else KV_HEADS for kind in LAYERS]
+    keys = {"general.architecture": struct.pack("<I", 8) + text("lfm2"), "lfm2.context_length": uint(4096),
+            "lfm2.embedding_length": uint(HIDDEN), "lfm2.block_count": uint(len(LAYERS)),
+            "lfm2.feed_forward_length": uint(FFN), "lfm2.attention.head_count": uint(HEADS),
+            "lfm2.attention.head_count_kv": struct.pack(f"<IIQ{len(heads)}I", 9, 4, len(heads), *heads),
+            "lfm2.attention.layer_norm_rms_epsilon": real(1e-5), "lfm2.rope.freq_base": real(1e6),
+            "lfm2.shortconv.l_cache": uint(3), "lfm2.vocab_size": uint(VOCAB)}
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
+    for key, value in keys.items():
+        head += text(key) + value
+    data = b""
+    for name, (shape, values) in tensors.items():
+        shape = [extent for extent in shape if extent != 1]
+        head += text(gguf_name(name)) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), 0, len(data))
+        data += values + bytes(-len(values) % 32)
+    file.write_bytes(head + bytes(-len(head) % 32) + data)
+
+
 def make_model(folder: Path) -> None:
     numbers = random.Random(7)
     tensors: dict[str, tuple[list[int], bytes]] = {}
@@ -84,6 +123,7 @@ def make_model(folder: Path) -> None:
         "block_auto_adjust_ff_dim": False, "layer_types": LAYERS, "conv_L_cache": 3, "eos_token_id": 256,
         "max_position_embeddings": 4096, "tie_word_embeddings": False}))
     make_tokenizer(folder)
+    write_gguf(tensors, folder.with_suffix(".gguf"))
 
 
 def make_adapter(folder: Path) -> None:
@@ -129,6 +169,7 @@ with tempfile.TemporaryDirectory() as temporary:
         for rows in ("3", "512"):
             together = run("ids", "-m", MODEL, "--strategy", strategy, "--batch-rows", rows, lines=[forest])
             check(together.stdout == alone.stdout, f"{strategy}, {rows} rows: the same bits as alone")
+    check(run("ids", "-m", MODEL + ".gguf", lines=[forest]).stdout == alone.stdout, "GGUF: the same bits")
     refused(run("ids", "-m", MODEL, "--strategy", "stacked", lines=[forest]), "stacked by masks need attention")
     skeleton = {"id": "s", "kind": "skeleton", "prompt": [1, 2], "attributes": [[3], [4]], "kmax": 2, "stop": 5}
     result = run("ids", "-m", MODEL, lines=[skeleton])
