@@ -257,7 +257,7 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   }
   if (family == nullptr) {
     Throw(ErrorKind::kUnsupported, "{}: architecture '{}': not supported; supported: {}",
-          gguf.path(), architecture, SupportedFamilies());
+          gguf.path(), architecture, SupportedInGguf());
   }
   const ArchitectureKeys keys(gguf, architecture);
   const TensorStore& tensors = gguf.tensors();

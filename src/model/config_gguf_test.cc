@@ -146,6 +146,9 @@ TEST(ConfigGguf, OneNumberPerLayer) {
 TEST(ConfigGguf, Refusals) {
   EXPECT_THAT(MessageAbout(ErrorKind::kUnsupported, Minimal("mamba")),
               HasSubstr("x.gguf: architecture 'mamba': not supported; supported: llama"));
+  // Read from safetensors alone.
+  EXPECT_THAT(MessageAbout(ErrorKind::kUnsupported, Minimal("qwen35")),
+              testing::Not(HasSubstr("Qwen3.5")));
   EXPECT_THAT(MessageAbout(ErrorKind::kFormat, GgufWriter()),
               HasSubstr("key 'general.architecture' is missing"));
   GgufWriter bare;

@@ -367,12 +367,25 @@ ModelConfig StartOf(const Family& family) {
   return config;
 }
 
-std::string SupportedFamilies() {
+namespace {
+
+std::string ListOf(const auto& listed) {
   std::string text;
   for (const Family& family : kFamilies) {
+    if (!listed(family)) continue;
     text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", family.name, family.description);
   }
   return text;
+}
+
+}  // namespace
+
+std::string SupportedFamilies() {
+  return ListOf([](const Family&) { return true; });
+}
+
+std::string SupportedInGguf() {
+  return ListOf([](const Family& family) { return !family.gguf_architecture.empty(); });
 }
 
 }  // namespace banyan

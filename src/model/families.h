@@ -121,5 +121,7 @@ ModelConfig StartOf(const Family& family);
 
 // "llama (Llama 1 to 3.2, …), qwen2 (…), …", for messages.
 std::string SupportedFamilies();
+// Of these, the ones that are read from GGUF too.
+std::string SupportedInGguf();
 
 }  // namespace banyan
