@@ -189,6 +189,8 @@ class Kernels {
   // Whether it has layers of all kinds: KvShape::by_layer, AttentionShape without `stores`, and the
   // operations that say so.
   virtual bool any_layers() const { return false; }
+  // Whether it has StateShape::tiled.
+  virtual bool tiled_heads() const { return false; }
   // Whether operations return before they are done, so that the host can prepare the next step.
   virtual bool asynchronous() const { return false; }
   // The highest rates this machine reaches, measured now (some tens of milliseconds): large matrix

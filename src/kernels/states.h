@@ -29,8 +29,12 @@ struct StateShape {
   int heads = 0;      // matrices; 0 with kConvolution
   int key_heads = 0;  // heads that have keys and queries of their own; divides heads
   int key_dim = 0, value_dim = 0;
+  bool tiled = false;  // see KeyHeadOf; where Kernels::tiled_heads()
 
   int values() const { return heads * value_dim; }
+  // Whose key and query a head reads: consecutive heads share one, or those that are key_heads
+  // apart.
+  int KeyHeadOf(int head) const { return tiled ? head % key_heads : head / (heads / key_heads); }
   std::int64_t floats() const;
   std::int64_t bytes() const { return floats() * static_cast<std::int64_t>(sizeof(float)); }
 };
@@ -60,7 +64,7 @@ struct ConvolutionCall {
 //   kMamba2: step is cut to [least_step, most_step]
 //            S = decay * S + k (step * v)ᵀ;  out = Sᵀ q + skip * v
 // `mixed` [rows, channels], what Convolve gave: queries, keys, values with kDelta; values, keys,
-// queries with kMamba2. Consecutive heads share a key head.
+// queries with kMamba2. A head reads the key and query of StateShape::KeyHeadOf.
 struct ScanCall {
   const StateShape& shape;
   int layer = 0;  // of those that keep a state

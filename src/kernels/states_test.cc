@@ -108,6 +108,21 @@ HostMatrix Stacked(const HostMatrix& above, const HostMatrix& below) {
   return all;
 }
 
+// The values of head h where `of[h]` of the original shape stand, in the columns from `first` on.
+HostMatrix HeadsOf(const HostMatrix& x, std::int64_t first, int width, const std::vector<int>& of) {
+  HostMatrix moved = x;
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const auto at = [&](std::int64_t head) {
+      return static_cast<size_t>(r * x.columns + first + head * width);
+    };
+    for (size_t head = 0; head < of.size(); ++head) {
+      std::copy_n(x.values.begin() + static_cast<std::ptrdiff_t>(at(of[head])), width,
+                  moved.values.begin() + static_cast<std::ptrdiff_t>(at(static_cast<int>(head))));
+    }
+  }
+  return moved;
+}
+
 class StatesTest : public OperationTest {
  protected:
   void SetUp() override {
@@ -126,6 +141,51 @@ TEST_P(StatesTest, AgreeWithTheReference) {
     ASSERT_GT(largest, 0.0);
     ExpectNear(found, known, [&](std::int64_t, std::int64_t) { return 2e-5 * (1.0 + largest); });
   }
+}
+
+TEST_P(StatesTest, TiledHeadsAreTheSameInAnotherOrder) {
+  if (!tested_->tiled_heads()) GTEST_SKIP() << GetParam().device << " has no tiled heads";
+  constexpr int kHeads = 6, kKeyHeads = 2, kKey = 5, kValue = 7, kRows = 9;
+  const StateShape shape{StateRule::kDelta,
+                         2 * kKeyHeads * kKey + kHeads * kValue,
+                         4,
+                         kHeads,
+                         kKeyHeads,
+                         kKey,
+                         kValue};
+  StateShape tiled = shape;
+  tiled.tiled = true;
+  const std::vector<int> of = {0, 3, 1, 4, 2, 5};  // tiled head → where it stands among the others
+  const auto values = std::int64_t{2} * kKeyHeads * kKey;
+  const HostMatrix mixed = RandomMatrix(kRows, shape.channels, 31);
+  const HostMatrix factors = RandomMatrix(kRows, 2 * kHeads, 32);
+  const HostMatrix rates = RandomMatrix(1, kHeads, 33);
+  const auto scan = [&](const StateShape& own, const HostMatrix& x, const HostMatrix& inputs,
+                        HostMatrix own_rates) {
+    for (float& rate : own_rates.values) rate = -std::exp(rate);
+    const auto rate_vector = tested_->LoadVector(own_rates.values);
+    const auto bias = tested_->LoadVector(std::vector<float>(kHeads));
+    const auto states = tested_->NewStateMemory(own, /*layers=*/1, /*slots=*/1);
+    Batch batch = PlainBatch(kRows);
+    batch.states = {{0, kRows, -1, 0}};
+    const auto step = tested_->Upload(batch, EmptyPlan(kRows));
+    const Tensor mixed_rows = Fill(*tested_, x), input_rows = Fill(*tested_, inputs);
+    ScanCall call{.shape = own,
+                  .layer = 0,
+                  .mixed = mixed_rows,
+                  .inputs = input_rows,
+                  .rates = *rate_vector,
+                  .step_bias = *bias};
+    call.strength_column = kHeads;
+    Tensor out = Poisoned(*tested_, kRows, own.values());
+    tested_->Scan(*step, call, *states, out);
+    return Read(*tested_, out);
+  };
+  const HostMatrix expected = HeadsOf(scan(shape, mixed, factors, rates), 0, kValue, of);
+  const HostMatrix found =
+      scan(tiled, HeadsOf(mixed, values, kValue, of),
+           HeadsOf(HeadsOf(factors, 0, 1, of), kHeads, 1, of), HeadsOf(rates, 0, 1, of));
+  ExpectSameBits(found.values, expected.values, "tiled");
 }
 
 TEST_P(StatesTest, EveryCutGivesTheSameBits) {

@@ -277,6 +277,12 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
           "cpu does",
           options.model, model.config.family, unusual, options.device);
   }
+  if (model.config.states.shape.tiled && !parts->kernels->tiled_heads()) {
+    Throw(ErrorKind::kUnsupported,
+          "{}: heads of its states are in GGUF's order, which device {} does not compute yet; "
+          "--device cpu does, and safetensors have another order",
+          options.model, options.device);
+  }
   if (options.yarn_factor > 1.0) {
     const int original = model.config.context_length;
     // Layers with a window and a rope of their own see no further than before.

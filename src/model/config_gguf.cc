@@ -198,20 +198,51 @@ int IntOf(const GgufFile& gguf, const std::string& key) {
       std::min<std::uint64_t>(value, std::numeric_limits<int>::max()));  // refused later
 }
 
+constexpr const char* kSharesKey = "expert_gating_func";
+constexpr std::uint64_t kSoftmaxShares = 1, kLogisticShares = 2;  // its values
+
 // Refuses mixtures whose choice, scale or shares differ from those of our families.
-void RefuseOtherMixtures(const GgufFile& gguf, const std::string& prefix) {
+void RefuseOtherMixtures(const GgufFile& gguf, const Family& family) {
+  const std::string prefix = std::string(family.gguf_architecture) + ".";
+  const bool logistic = family.experts.logistic;
   for (const char* key :
        {"expert_shared_count", "expert_group_count", "leading_dense_block_count"}) {
+    if (logistic && std::string_view(key) == "leading_dense_block_count") continue;
     const std::uint64_t value = gguf.metadata().FindUint(prefix + key).value_or(0);
     const std::uint64_t usual = std::string_view(key) == "expert_group_count" ? 1 : 0;
     if (value <= usual) continue;
     Throw(ErrorKind::kUnsupported, "{}: {}{} is {}, which is not supported", gguf.path(), prefix,
           key, value);
   }
+  const std::uint64_t usual = logistic ? kLogisticShares : kSoftmaxShares;
+  const std::uint64_t shares = gguf.metadata().FindUint(prefix + kSharesKey).value_or(usual);
+  if (shares != usual) {
+    Throw(ErrorKind::kUnsupported, "{}: {}{} is {}, expected {}", gguf.path(), prefix, kSharesKey,
+          shares, usual);
+  }
+  if (logistic) return;
   const double scale = gguf.metadata().FindFloat(prefix + "expert_weights_scale").value_or(1.0);
   if (scale != 0.0 && scale != 1.0) {
     Throw(ErrorKind::kUnsupported, "{}: {}expert_weights_scale is {}, which is not supported",
           gguf.path(), prefix, scale);
+  }
+}
+
+// Of LFM2-MoE.
+void ReadLogisticShares(const GgufFile& gguf, const std::string& prefix, ExpertsConfig& experts) {
+  const bool sums_to_one = experts.rule.shares == ExpertShares::kOfChosen;
+  experts.rule.shares = sums_to_one ? ExpertShares::kLogisticOfChosen : ExpertShares::kLogistic;
+  const double scale = gguf.metadata().FindFloat(prefix + "expert_weights_scale").value_or(1.0);
+  if (scale != 0.0) experts.rule.scale = static_cast<float>(scale);  // 0: how files write "none"
+  const auto first = std::ranges::find(experts.layers, true) - experts.layers.begin();
+  experts.choice_biases = gguf.tensors().Has(fmt::format("blk.{}.exp_probs_b.bias", first));
+}
+
+// The block that all tokens share, in layers that have experts.
+void ReadBlockBeside(const GgufFile& gguf, const std::string& prefix, ModelConfig& config) {
+  const int beside = IntOf(gguf, prefix + "expert_shared_feed_forward_length");
+  for (int layer = 0; layer < config.layers; ++layer) {
+    config.ffn_sizes.push_back(config.HasExperts(layer) ? beside : config.ffn_size);
   }
 }
 
@@ -227,11 +258,15 @@ void ReadExperts(const GgufFile& gguf, const Family& family, ModelConfig& config
           family.gguf_architecture);
   }
   ExpertsConfig& experts = config.experts;
+  const bool may_be_dense = family.may_be_hybrid;  // Granite 4
+  if (may_be_dense && !gguf.metadata().FindUint(prefix + "expert_count")) return;
   experts.count = IntOf(gguf, prefix + "expert_count");
   if (experts.count == 0) return;
-  RefuseOtherMixtures(gguf, prefix);
+  RefuseOtherMixtures(gguf, family);
   experts.rule.chosen = IntOf(gguf, prefix + "expert_used_count");
-  experts.inner_size = IntOf(gguf, prefix + "expert_feed_forward_length");
+  constexpr const char* kInner = "expert_feed_forward_length";
+  experts.inner_size = gguf.metadata().FindUint(prefix + kInner) ? IntOf(gguf, prefix + kInner)
+                                                                 : config.ffn_size;  // Granite
   if (!gguf.metadata().FindBool(prefix + "expert_weights_norm").value_or(true)) {
     experts.rule.shares = ExpertShares::kOfAll;
   }
@@ -243,6 +278,9 @@ void ReadExperts(const GgufFile& gguf, const Family& family, ModelConfig& config
   for (int layer = 0; layer < config.layers; ++layer) {
     experts.layers.push_back(!gguf.tensors().Has(fmt::format("blk.{}.ffn_gate.weight", layer)));
   }
+  if (known.logistic) ReadLogisticShares(gguf, prefix, experts);
+  experts.beside = known.beside;
+  if (experts.HasBlockBeside()) ReadBlockBeside(gguf, prefix, config);
 }
 
 }  // namespace
@@ -267,8 +305,7 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
   config.layers = keys.GetInt("block_count");
   config.heads = keys.GetInt("attention.head_count");
   if (!family->gemma4) {
-    const bool by_layer = family->states == StateRule::kConvolution;
-    if (!by_layer) {
+    if (!family->states) {
       config.kv_heads = keys.FindInt("attention.head_count_kv").value_or(config.heads);
     }
     const std::optional<int> of_experts = keys.FindInt("expert_feed_forward_length");
@@ -282,7 +319,10 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
           config.heads, config.layers);
   }
   RefuseMoreBlocks(gguf, architecture + ".block_count", config.layers);
-  if (family->states == StateRule::kConvolution) ReadConvolutions(keys, config);
+  const int guessing = GuessingBlocks(keys, *family);
+  CheckRange(guessing, 0, config.layers - 1, "nextn_predict_layers", gguf.path());
+  config.layers -= guessing;
+  if (family->states) ReadStates(keys, *family, config);
   config.head_dim =
       keys.FindInt("attention.key_length").value_or(config.hidden_size / config.heads);
   const int value_length = keys.FindInt("attention.value_length").value_or(config.head_dim);
@@ -291,8 +331,13 @@ ModelConfig ConfigFromGguf(const GgufFile& gguf) {
           gguf.path(), config.head_dim, value_length);
   }
   config.rms_eps = static_cast<float>(keys.GetFloat("attention.layer_norm_rms_epsilon"));
-  config.qkv_bias = tensors.Has("blk.0.attn_q.bias") || tensors.Has("blk.0.attn_qkv.bias");
-  config.output_bias = tensors.Has("blk.0.attn_output.bias");
+  int attention = 0;  // the first layer that has it
+  while (attention + 1 < config.layers && config.HasState(attention)) ++attention;
+  const auto has = [&](const char* name) {
+    return tensors.Has(fmt::format("blk.{}.{}", attention, name));
+  };
+  config.qkv_bias = has("attn_q.bias") || has("attn_qkv.bias");
+  config.output_bias = has("attn_output.bias");
   config.mlp_bias = tensors.Has("blk.0.ffn_up.bias");
   config.tied_embeddings = !tensors.Has("output.weight");
   config.interleaved_qk_rows = family->gguf_interleaves_qk;

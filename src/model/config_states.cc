@@ -131,6 +131,14 @@ void AdjustBlock(const JsonFields& fields, ModelConfig& config) {
   config.ffn_size = static_cast<int>(std::clamp<std::int64_t>(size, 0, kMaxWidth + 1));
 }
 
+// Of the convolution, where states have heads; too large a number for sizes that are too large.
+int ChannelsOf(const StateShape& shape) {
+  const auto sane = [](int size) { return std::clamp<std::int64_t>(size, 0, kMaxWidth); };
+  const std::int64_t channels =
+      2 * sane(shape.key_heads) * sane(shape.key_dim) + sane(shape.heads) * sane(shape.value_dim);
+  return static_cast<int>(std::clamp<std::int64_t>(channels, 0, kMaxWidth + 1));
+}
+
 }  // namespace
 
 void ReadStates(const JsonFields& fields, const Family& family, ModelConfig& config) {
@@ -151,25 +159,23 @@ void ReadStates(const JsonFields& fields, const Family& family, ModelConfig& con
       ReadMamba(fields, config, states);
       break;
   }
-  if (shape.rule != StateRule::kConvolution) {
-    const auto sane = [](int size) { return std::clamp<std::int64_t>(size, 0, kMaxWidth); };
-    const std::int64_t channels =
-        2 * sane(shape.key_heads) * sane(shape.key_dim) + sane(shape.heads) * sane(shape.value_dim);
-    shape.channels = static_cast<int>(std::clamp<std::int64_t>(channels, 0, kMaxWidth + 1));
-  }
+  if (shape.rule != StateRule::kConvolution) shape.channels = ChannelsOf(shape);
   states.by_key_head = family.states_by_key_head;
   config.states = std::move(states);
 }
 
-void ReadConvolutions(const ArchitectureKeys& keys, ModelConfig& config) {
+namespace {
+
+// A layer without heads for keys keeps a state. Fills kv_heads.
+std::vector<bool> LayersWithoutKeys(const ArchitectureKeys& keys, ModelConfig& config) {
   const std::vector<int> kv_heads =
       keys.FindIntOfLayers("attention.head_count_kv", config.layers)
           .value_or(std::vector<int>(static_cast<size_t>(config.layers), config.heads));
-  StatesConfig states;
+  std::vector<bool> states;
   config.kv_heads = 0;
   for (size_t layer = 0; layer < kv_heads.size(); ++layer) {
     const int heads = kv_heads[layer];
-    states.layers.push_back(heads == 0);
+    states.push_back(heads == 0);
     if (heads == 0) continue;
     if (config.kv_heads != 0 && heads != config.kv_heads) {
       Throw(ErrorKind::kUnsupported, "{}: layer {} has {} heads for keys, expected {} or none",
@@ -178,13 +184,77 @@ void ReadConvolutions(const ArchitectureKeys& keys, ModelConfig& config) {
     config.kv_heads = heads;
   }
   if (config.kv_heads == 0) config.kv_heads = config.heads;  // no layer has keys
-  if (std::ranges::none_of(states.layers, [](bool state) { return state; })) return;
-  states.shape.rule = StateRule::kConvolution;
-  states.shape.channels = config.hidden_size;
-  states.shape.taps = keys.GetInt("shortconv.l_cache");
+  return states;
+}
+
+// Listed, or all but every n-th. Fills kv_heads.
+std::vector<bool> ListedLayers(const ArchitectureKeys& keys, const Family& family,
+                               ModelConfig& config) {
+  config.kv_heads = keys.FindInt("attention.head_count_kv").value_or(config.heads);
+  std::vector<bool> states(static_cast<size_t>(config.layers));
+  constexpr const char* kList = "attention.recurrent_layers";
+  if (const auto list = keys.FindList(kList)) {
+    const size_t expected = states.size() + static_cast<size_t>(GuessingBlocks(keys, family));
+    if (list->size() != expected) {
+      Throw(ErrorKind::kFormat, "{}: {}: expected {} entries, found {}", keys.gguf().path(), kList,
+            expected, list->size());
+    }
+    for (size_t layer = 0; layer < states.size(); ++layer) states[layer] = (*list)[layer] != 0;
+    return states;
+  }
+  const int interval = keys.FindInt("full_attention_interval").value_or(4);
+  CheckRange(interval, 1, kMaxLayers, "full_attention_interval", keys.gguf().path());
+  for (size_t layer = 0; layer < states.size(); ++layer) {
+    states[layer] = (layer + 1) % static_cast<size_t>(interval) != 0;
+  }
+  return states;
+}
+
+void ReadHeads(const ArchitectureKeys& keys, StateShape& shape) {
+  const std::string& path = keys.gguf().path();
+  shape.taps = keys.GetInt("ssm.conv_kernel");
+  shape.heads = keys.GetInt("ssm.time_step_rank");
+  shape.key_heads = keys.GetInt("ssm.group_count");
+  shape.key_dim = keys.GetInt("ssm.state_size");
+  const int values = keys.GetInt("ssm.inner_size");
+  CheckRange(shape.heads, 1, kMaxWidth, "ssm.time_step_rank", path);
+  CheckRange(values, 1, kMaxWidth, "ssm.inner_size", path);
+  if (values % shape.heads != 0) {
+    Throw(ErrorKind::kFormat, "{}: ssm.inner_size is {}, expected a multiple of {} heads", path,
+          values, shape.heads);
+  }
+  shape.value_dim = values / shape.heads;
+}
+
+}  // namespace
+
+int GuessingBlocks(const ArchitectureKeys& keys, const Family& family) {
+  return family.states == StateRule::kDelta ? keys.FindInt("nextn_predict_layers").value_or(0) : 0;
+}
+
+void ReadStates(const ArchitectureKeys& keys, const Family& family, ModelConfig& config) {
+  StatesConfig states;
+  StateShape& shape = states.shape;
+  shape.rule = *family.states;
+  states.layers = shape.rule == StateRule::kDelta ? ListedLayers(keys, family, config)
+                                                  : LayersWithoutKeys(keys, config);
   const auto first = std::ranges::find(states.layers, true) - states.layers.begin();
-  states.convolution_bias = states.product_bias =
-      keys.gguf().tensors().Has(fmt::format("blk.{}.shortconv.conv.bias", first));
+  if (first == config.layers) return;
+  const auto has = [&](const char* name) {
+    return keys.gguf().tensors().Has(fmt::format("blk.{}.{}", first, name));
+  };
+  if (shape.rule == StateRule::kConvolution) {
+    shape.channels = config.hidden_size;
+    shape.taps = keys.GetInt("shortconv.l_cache");
+    states.convolution_bias = states.product_bias = has("shortconv.conv.bias");
+  } else {
+    ReadHeads(keys, shape);
+    shape.channels = ChannelsOf(shape);
+    shape.tiled = family.gguf_tiles_heads;
+    states.convolution_bias = has("ssm_conv1d.bias");
+    states.product_bias = has("ssm_in.bias");
+    states.by_key_head = family.states_by_key_head && has("ssm_in.weight");
+  }
   config.states = std::move(states);
 }
 

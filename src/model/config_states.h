@@ -1,4 +1,4 @@
-// What config.json says of layers that keep states, in the words of each family.
+// What config.json and GGUF say of layers that keep states, in the words of each family.
 #pragma once
 
 #include "model/architecture_keys.h"
@@ -12,8 +12,10 @@ namespace banyan {
 // feed-forward block. REQUIRES: family.states; the sizes of `config` are read. Throws as
 // ConfigFromHuggingFace.
 void ReadStates(const JsonFields& fields, const Family& family, ModelConfig& config);
-// The same for GGUF's files of LFM2, and kv_heads: a layer without heads for keys keeps a state.
-// REQUIRES: layers, heads and hidden_size are read. Throws as ConfigFromGguf.
-void ReadConvolutions(const ArchitectureKeys& keys, ModelConfig& config);
+// The same for GGUF's files, and kv_heads, which they may give for each layer. REQUIRES: layers,
+// heads and hidden_size are read. Throws as ConfigFromGguf.
+void ReadStates(const ArchitectureKeys& keys, const Family& family, ModelConfig& config);
+// Blocks of the file after the model's own layers, which guess further tokens; not read.
+int GuessingBlocks(const ArchitectureKeys& keys, const Family& family);
 
 }  // namespace banyan

@@ -69,7 +69,8 @@ struct Family {
   bool default_attention_bias = false;  // kConfigured
   bool attention_sinks = false;
   std::optional<StateRule> states{};  // some layers may keep states: config_states.h
-  bool states_by_key_head = false;    // see StatesConfig
+  bool states_by_key_head = false;    // see StatesConfig; in GGUF only in old files
+  bool gguf_tiles_heads = false;      // StateShape::tiled in GGUF
   bool adjusts_block = false;         // the feed-forward size is made of the one in the file: LFM2
   bool output_gate = false;           // see ModelConfig
   ExpertFamily experts{};

@@ -1,5 +1,6 @@
 #include "model/layer_state.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -7,6 +8,23 @@
 
 namespace banyan {
 namespace {
+
+// Names of GGUF for those of safetensors' layers that keep matrices.
+constexpr std::pair<const char*, const char*> kNamesInGguf[] = {
+    {"in_proj_qkv", "attn_qkv"},
+    {"in_proj_z", "attn_gate"},
+    {"in_proj_a", "ssm_alpha"},
+    {"in_proj_b", "ssm_beta"},
+    {"in_proj_ba", "ssm_ba"},
+    {"in_proj_qkvz", "ssm_in"},
+    {"in_proj", "ssm_in"},
+    {"out_proj", "ssm_out"},
+    {"conv1d", "ssm_conv1d"},
+    {"norm", "ssm_norm"},
+    {"A_log", "ssm_a"},
+    {"dt_bias", "ssm_dt.bias"},
+    {"D", "ssm_d"},
+};
 
 const char* PartOf(StateRule rule) {
   switch (rule) {
@@ -25,7 +43,8 @@ void AddRange(std::int64_t first, std::int64_t count, std::vector<std::int32_t>&
 }
 
 // Qwen3-Next: `in_proj_qkvz` has for every key head its query, its key, the values and the gates of
-// its value heads; `in_proj_ba`, which stands below, their strengths and steps.
+// its value heads; `in_proj_ba`, which stands below, their strengths and steps. New GGUF files have
+// queries, keys and values in the order of the convolution, and gates apart.
 struct RowsByKeyHead {
   explicit RowsByKeyHead(const StateShape& shape) {
     const std::int64_t together = shape.heads / shape.key_heads;
@@ -42,10 +61,11 @@ struct RowsByKeyHead {
       AddRange(below + head * 2 * together, together, strengths);
       AddRange(below + head * 2 * together + together, together, steps);
     }
-    input.insert(input.end(), steps.begin(), steps.end());
-    input.insert(input.end(), strengths.begin(), strengths.end());
+    numbers = std::move(steps);
+    numbers.insert(numbers.end(), strengths.begin(), strengths.end());
   }
-  std::vector<std::int32_t> input, gate;
+  // `numbers` are of `in_proj_ba`, counted from the first row of `in_proj_qkvz`.
+  std::vector<std::int32_t> input, gate, numbers;
 };
 
 }  // namespace
@@ -56,14 +76,31 @@ LayerState::LayerState(const ModelConfig& config, const TensorStore& store,
     : config_(config),
       shape_(config.states.shape),
       store_(store),
-      prefix_(prefix + (naming == TensorNaming::kGguf ? "shortconv." : PartOf(shape_.rule))),
+      prefix_(prefix),
       modules_(modules + PartOf(shape_.rule)),
       load_(load),
       gguf_(naming == TensorNaming::kGguf) {}
 
+std::string LayerState::NameOf(const std::string& name) const {
+  if (!gguf_) return prefix_ + PartOf(shape_.rule) + name;
+  if (shape_.rule == StateRule::kConvolution) return prefix_ + "shortconv." + name;
+  const size_t end = std::min(name.find('.'), name.size());
+  for (const auto& [module, named] : kNamesInGguf) {
+    if (name.compare(0, end, module) == 0) return prefix_ + named + name.substr(end);
+  }
+  return prefix_ + name;
+}
+
 const HostTensor& LayerState::Get(const std::string& name,
                                   const std::vector<std::int64_t>& shape) const {
-  return store_.Get(prefix_ + name, shape);
+  return store_.Get(NameOf(name), shape);
+}
+
+std::vector<float> LayerState::ValuesOfHeads(const std::string& name, std::int64_t first,
+                                             std::int64_t second) const {
+  const std::vector<std::int64_t> shape = {first, second};
+  const bool two = gguf_ && store_.GetAnyShape(NameOf(name)).shape == shape;
+  return Values(name, two ? shape : std::vector<std::int64_t>{first * second});
 }
 
 std::vector<float> LayerState::Values(const std::string& name,
@@ -111,11 +148,20 @@ void LayerState::LoadInputs(StateWeights& state) const {
         const RowsByKeyHead rows(shape_);
         input = gate = Parts({{"in_proj_qkvz", channels + values}, {"in_proj_ba", 2 * heads}});
         input.order = rows.input;
+        input.order.insert(input.order.end(), rows.numbers.begin(), rows.numbers.end());
         gate.order = rows.gate;
         break;
       }
-      input = Parts({{"in_proj_qkv", channels}, {"in_proj_a", heads}, {"in_proj_b", heads}});
       gate = Parts({{"in_proj_z", values}});
+      if (gguf_ && store_.Has(NameOf("in_proj_ba.weight"))) {
+        input = Parts({{"in_proj_qkv", channels}, {"in_proj_ba", 2 * heads}});
+        AddRange(0, channels, input.order);
+        for (const std::int32_t row : RowsByKeyHead(shape_).numbers) {
+          input.order.push_back(row - static_cast<std::int32_t>(values));
+        }
+        break;
+      }
+      input = Parts({{"in_proj_qkv", channels}, {"in_proj_a", heads}, {"in_proj_b", heads}});
       break;
     case StateRule::kMamba2:
       input = gate = Parts({{"in_proj", values + channels + heads}});
@@ -127,7 +173,7 @@ void LayerState::LoadInputs(StateWeights& state) const {
       break;
   }
   for (Rows* rows : {&input, &gate}) {
-    if (rows->order.empty()) continue;
+    if (rows->order.empty() && !shape_.tiled) continue;
     load_.RefuseParted(rows->places, config_.hidden_size);
     rows->places.clear();
   }
@@ -142,14 +188,20 @@ void LayerState::LoadInputs(StateWeights& state) const {
 
 void LayerState::LoadHeads(Kernels& kernels, StateWeights& state) const {
   const std::int64_t heads = shape_.heads;
-  std::vector<float> rates = Values("A_log", {heads});
-  for (float& rate : rates) rate = static_cast<float>(-std::exp(static_cast<double>(rate)));
+  std::vector<float> rates = ValuesOfHeads("A_log", heads, 1);
+  for (float& rate : rates) {
+    if (!gguf_) rate = static_cast<float>(-std::exp(static_cast<double>(rate)));
+    if (rate <= 0.0f) continue;
+    Throw(ErrorKind::kFormat, "tensor '{}': a rate of {}, expected none above 0", NameOf("A_log"),
+          rate);
+  }
   state.rates = kernels.LoadVector(rates);
   state.step_bias = kernels.LoadVector(Values("dt_bias", {heads}));
   const bool mamba = shape_.rule == StateRule::kMamba2;
-  if (mamba) state.skip = kernels.LoadVector(Values("D", {heads}));
+  if (mamba) state.skip = kernels.LoadVector(ValuesOfHeads("D", heads, 1));
+  const std::int64_t groups = mamba ? shape_.key_heads : 1;
   const std::int64_t normed = mamba ? shape_.values() : shape_.value_dim;
-  state.norm = kernels.LoadVector(Values("norm.weight", {normed}));
+  state.norm = kernels.LoadVector(ValuesOfHeads("norm.weight", groups, normed / groups));
 }
 
 std::shared_ptr<const StateWeights> LayerState::Load(Kernels& kernels) const {
@@ -167,7 +219,11 @@ std::shared_ptr<const StateWeights> LayerState::Load(Kernels& kernels) const {
 void LayerState::LoadOutput(LayerWeights& layer) const {
   const std::int64_t hidden = config_.hidden_size;
   const std::int64_t columns = shape_.heads > 0 ? shape_.values() : shape_.channels;
-  const std::vector<AdaptedPlace> place = {{modules_ + "out_proj", 0, hidden}};
+  std::vector<AdaptedPlace> place = {{modules_ + "out_proj", 0, hidden}};
+  if (shape_.tiled) {  // adapters have columns of the other order
+    load_.RefuseParted(place, columns);
+    place.clear();
+  }
   layer.output = load_.ProductMatrix({&Get("out_proj.weight", {hidden, columns})}, {}, place);
   layer.output_more = load_.Apart(place, columns);
   if (config_.states.product_bias) {

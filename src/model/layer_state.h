@@ -1,5 +1,4 @@
-// The weights of a layer that keeps a state, in the words of each family's safetensors, and of
-// GGUF's LFM2.
+// The weights of a layer that keeps a state, in the words of each family's safetensors and of GGUF.
 #pragma once
 
 #include <memory>
@@ -31,8 +30,13 @@ class LayerState {
     std::vector<std::int32_t> order;   // empty: all, as they are
     std::vector<AdaptedPlace> places;  // none where rows are taken apart
   };
+  // Of a tensor that safetensors call `name` after the layer's part.
+  std::string NameOf(const std::string& name) const;
   const HostTensor& Get(const std::string& name, const std::vector<std::int64_t>& shape) const;
   std::vector<float> Values(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  // [first * second], in GGUF perhaps in two dimensions.
+  std::vector<float> ValuesOfHeads(const std::string& name, std::int64_t first,
+                                   std::int64_t second) const;
   std::vector<float> Taps() const;
   Rows Parts(const std::vector<std::pair<std::string, std::int64_t>>& names) const;
   void LoadInputs(StateWeights& state) const;
@@ -41,7 +45,7 @@ class LayerState {
   const ModelConfig& config_;
   const StateShape& shape_;
   const TensorStore& store_;
-  const std::string prefix_, modules_;  // with the name of the layer's part
+  const std::string prefix_, modules_;  // the latter with the name of the layer's part
   MatrixLoader& load_;
   const bool gguf_;
 };

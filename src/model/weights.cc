@@ -253,7 +253,7 @@ class DecoderLoader {
       const std::vector<Place> gate = {{InLayer("mlp.shared_expert_gate"), 0, 1}};
       load_.RefuseApart(gate, hidden());
       layer.block_gate =
-          load_.Matrix({&Get("mlp.shared_expert_gate", "weight", {1, hidden()})}, {}, gate);
+          load_.Matrix({&Get(names_.beside_switch, "weight", {1, hidden()})}, {}, gate);
     }
     const std::int64_t resting = experts.count - experts.rule.chosen;
     weights_.resting_bytes += (weights_.bytes - bytes_before) / experts.count * resting;
@@ -319,7 +319,9 @@ class DecoderLoader {
 
   void LoadFfn(LayerWeights& layer) {
     const std::int64_t ffn = config_.FfnSize(layer_);
-    const bool beside = config_.experts.beside == BlockBeside::kGated && config_.HasExperts(layer_);
+    const BlockBeside kind = config_.experts.beside;
+    const bool beside = config_.HasExperts(layer_) &&
+                        (kind == BlockBeside::kGated || (gguf_ && kind == BlockBeside::kPlain));
     const char* gate_name = beside ? names_.beside_gate : names_.gate;
     const char* up_name = beside ? names_.beside_up : names_.up;
     const bool shared = Has(names_.shared_gate_up) && !Has(names_.fused_gate_up);

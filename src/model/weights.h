@@ -132,8 +132,8 @@ struct TensorNames {
   const char *query, *key, *value, *fused_qkv, *output;
   const char *query_norm, *key_norm;
   const char *gate, *up, *fused_gate_up, *down;
-  const char *shared_gate_up, *shared_down;           // Granite 4's block that all tokens share
-  const char *beside_gate, *beside_up, *beside_down;  // Qwen3.5's block beside experts
+  const char *shared_gate_up, *shared_down;  // Granite 4's block that all tokens share
+  const char *beside_gate, *beside_up, *beside_down, *beside_switch;  // a block beside experts
   // Gemma 4: of the model; of a layer; a layer's, whole names.
   const char *inputs_embedding, *inputs_projection, *inputs_norm;
   const char *input_gate, *input_projection, *input_norm;
@@ -177,6 +177,7 @@ inline constexpr TensorNames kHuggingFaceNames = {"model.layers.{}.",
                                                   "mlp.shared_expert.gate_proj",
                                                   "mlp.shared_expert.up_proj",
                                                   "mlp.shared_expert.down_proj",
+                                                  "mlp.shared_expert_gate",
                                                   "model.embed_tokens_per_layer.weight",
                                                   "model.per_layer_model_projection.weight",
                                                   "model.per_layer_projection_norm.weight",
@@ -231,6 +232,7 @@ inline constexpr TensorNames kGgufNames = {"blk.{}.",
                                            "ffn_gate_shexp",
                                            "ffn_up_shexp",
                                            "ffn_down_shexp",
+                                           "ffn_gate_inp_shexp",
                                            "per_layer_token_embd.weight",
                                            "per_layer_model_proj.weight",
                                            "per_layer_proj_norm.weight",

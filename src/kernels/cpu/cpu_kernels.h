@@ -46,6 +46,7 @@ class CpuKernels : public Kernels {
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
   bool any_layers() const override { return true; }
+  bool tiled_heads() const override { return true; }
 
   MachineRates MeasureRates() override;
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override;

@@ -23,7 +23,7 @@ struct HeadColumns {
 };
 
 HeadColumns ColumnsOf(const StateShape& shape, int head) {
-  const std::int64_t key_head = head / (shape.heads / shape.key_heads);
+  const std::int64_t key_head = shape.KeyHeadOf(head);
   const std::int64_t own_key = key_head * shape.key_dim;
   const std::int64_t own_value = std::int64_t{head} * shape.value_dim;
   const std::int64_t keys = std::int64_t{shape.key_heads} * shape.key_dim;

@@ -214,6 +214,7 @@ class ReferenceKernels final : public Kernels {
   int attention_tasks() const override { return 1; }
   const KernelOptions& options() const override { return options_; }
   bool any_layers() const override { return true; }
+  bool tiled_heads() const override { return true; }
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     BANYAN_CHECK(rows >= 0 && columns >= 0);

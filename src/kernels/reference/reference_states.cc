@@ -51,7 +51,7 @@ void ConvolveRow(const ConvolutionCall& call, std::span<const float> x, float* w
 // Where a head's vectors stand in a row of ScanCall::mixed.
 struct HeadColumns {
   HeadColumns(const StateShape& shape, int head) {
-    const int key_head = head / (shape.heads / shape.key_heads);
+    const int key_head = shape.KeyHeadOf(head);
     const int keys_size = shape.key_heads * shape.key_dim;
     const int own_key = key_head * shape.key_dim, own_value = head * shape.value_dim;
     if (shape.rule == StateRule::kDelta) {
