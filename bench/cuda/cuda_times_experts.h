@@ -75,7 +75,7 @@ class ExpertTimes : TimedDevice {
                          MakeMatrix(form, kWidth, kInner, 2 * e + 2), nullptr});
     }
     device_->Synchronize();
-    return mixer_.Gather(std::move(experts));
+    return mixer_.Gather(std::move(experts), {});
   }
 
   // Experts that some row chose, on average over the sets of scores.
@@ -100,8 +100,7 @@ class ExpertTimes : TimedDevice {
     const auto route = [&](int i, ExpertTiling tiling) {
       const ExpertRoutes routes =
           RoutesIn(routes_.As<void>(), static_cast<int>(rows), kExperts, kChosen, tiling);
-      RouteRows(s, Float32(scores_[static_cast<size_t>(i % kScoreSets)]), kExperts,
-                ExpertShares::kOfChosen, routes);
+      RouteRows(s, Float32(scores_[static_cast<size_t>(i % kScoreSets)]), kExperts, {}, routes);
       return routes;
     };
     const std::int64_t slots = rows * kChosen;

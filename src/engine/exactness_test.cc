@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "load/model_parts.h"
 #include "support/temp_directory.h"
+#include "support/tiny_gemma4.h"
 #include "support/tiny_model.h"
 #include "support/workload.h"
 
@@ -304,6 +305,39 @@ TEST_F(Exactness, Device) {
         }
         if (HasFailure()) return;
       }
+    }
+  }
+}
+
+// Layers of several kinds of heads, some of which read the keys of others.
+TEST_F(Exactness, DeviceWithLayersThatDiffer) {
+  std::mt19937 random(9);
+  for (const bool mixture : {false, true}) {
+    const testing_support::TinyGemma4 tiny(mixture);
+    const std::string path =
+        tiny.WriteHuggingFace(directory_.path() / (mixture ? "mixture" : "small")).string();
+    for (const Setting& setting : kSettings) {
+      SCOPED_TRACE(fmt::format("mixture {}, {} {}", mixture, setting.precision, setting.kv_type));
+      std::shared_ptr<Model> model;
+      try {
+        model = Load(path, setting, 1, "cuda");
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kUnsupported) throw;
+        GTEST_SKIP() << error.what();
+      }
+      const Workload work(static_cast<std::uint32_t>(random()), {.vocab = tiny.kVocab,
+                                                                 .roots = 2,
+                                                                 .path_tokens = 700,
+                                                                 .root_tokens = 800,
+                                                                 .least_answers = 20,
+                                                                 .max_new = 12});
+      const AnswersByTag expected = Alone(model, work);
+      for (int i = 0; i < 3; ++i) {
+        Way way = RandomWay(random);
+        way.options.steps_ahead = i == 0 ? 1 : way.options.steps_ahead;
+        ExpectExact(model, work, way, expected);
+      }
+      if (HasFailure()) return;
     }
   }
 }

@@ -129,6 +129,37 @@ TEST_F(States, AnswersAreExactOnRandomForests) {
   }
 }
 
+// On a GPU, with recorded steps whose states are in its memory.
+TEST_F(States, DeviceAnswersAreExact) {
+  std::mt19937 random(6);
+  for (int round = 0; round < TestRounds(); ++round) {
+    for (const std::string& family : StateFamilies()) {
+      for (const char* precision : {"f32", "mixed", "w8a8"}) {
+        const auto seed = static_cast<std::uint32_t>(random());
+        SCOPED_TRACE(fmt::format("round {}, {} {}, workload {}", round, family, precision, seed));
+        std::shared_ptr<Model> model;
+        try {
+          model = Load(family, precision, 1, "cuda");
+        } catch (const Error& error) {
+          if (error.kind() != ErrorKind::kUnsupported) throw;
+          GTEST_SKIP() << error.what();
+        }
+        const Workload work(seed,
+                            {.roots = 2, .path_tokens = 900, .root_tokens = 1100, .max_new = 8});
+        const AnswersByTag expected = Alone(model, work);
+        ASSERT_EQ(expected.size(), work.answers());
+        for (int i = 0; i < 3; ++i) {
+          const int between = random() % 2 == 0 ? -1 : 1 + static_cast<int>(random() % 4);
+          EngineOptions options = RandomWay(random, *model, work);
+          if (i == 0) options.steps_ahead = 1;
+          ExpectExact(model, work, options, between, expected);
+        }
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_F(States, TheReferenceIsExactToo) {
   const Workload work(9, {.roots = 1,
                           .depth = 3,

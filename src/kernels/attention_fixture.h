@@ -246,6 +246,7 @@ struct AttentionSetup {
   float query_beta = 0.0f;
   int query_interval = 0;
   bool sinks = false;
+  bool value_norm = false;
 
   AttentionShape Shape() const {
     const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
@@ -291,7 +292,10 @@ class AttentionRun {
       sinks_ = kernels.LoadVector(RandomMatrix(1, setup.heads, 103).values);
       shape_.sinks = sinks_.get();
     }
-    norm_ = {.query = query_norm_.get(), .key = key_norm_.get(), .whole = whole, .eps = 1e-6f};
+    if (setup.value_norm) {
+      value_norm_ = kernels.LoadVector(RandomMatrix(1, setup.head_dim, 104).values);
+    }
+    norm_ = {query_norm_.get(), key_norm_.get(), value_norm_.get(), whole, 1e-6f};
     // Whatever pages held before must not matter.
     KeyBatch stale;
     for (int slot = 0; slot < pages * kPageTokens; ++slot) {
@@ -326,7 +330,7 @@ class AttentionRun {
   AttentionSetup setup_;
   AttentionShape shape_;
   std::shared_ptr<KvMemory> kv_;
-  std::shared_ptr<const Vector> query_norm_, key_norm_, sinks_;
+  std::shared_ptr<const Vector> query_norm_, key_norm_, value_norm_, sinks_;
   QkNormWeights norm_;
 };
 

@@ -65,7 +65,7 @@ Tree SmallTree() {
 }
 
 TEST_P(AttentionTest, EveryHeadSize) {
-  for (const int head_dim : {8, 16, 32, 64, 80, 96, 128, 256}) {
+  for (const int head_dim : {8, 16, 32, 64, 80, 96, 128, 256, 300, 512}) {
     Compare({2, 1, head_dim, head_dim}, SmallTree());
     if (HasFatalFailure()) return;
   }
@@ -97,6 +97,17 @@ TEST_P(AttentionTest, NormsOfQueryAndKey) {
   for (const QkNorm norm : {QkNorm::kPerHead, QkNorm::kWhole}) {
     Compare({4, 2, 32, 32, 0, norm}, SmallTree());
     if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(AttentionTest, NormsOfValues) {
+  for (const int head_dim : {20, 64, 512}) {
+    for (const QkNorm norm : {QkNorm::kNone, QkNorm::kPerHead}) {
+      AttentionSetup setup{4, 2, head_dim, head_dim, 0, norm};
+      setup.value_norm = true;
+      Compare(setup, SmallTree());
+      if (HasFatalFailure()) return;
+    }
   }
 }
 

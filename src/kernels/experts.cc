@@ -32,22 +32,21 @@ void TakeBest(size_t experts, const auto& key, std::span<ExpertChoice> choices) 
   }
 }
 
-void ChooseByLogistic(std::span<const float> scores, const ExpertCall& call,
-                      std::span<ExpertChoice> choices) {
+void ChooseByLogistic(std::span<const float> scores, const ExpertRule& rule,
+                      std::span<const float> biases, std::span<ExpertChoice> choices) {
   const auto logistic = [&](size_t e) { return 1.0 / (1.0 + std::exp(-ScoreOf(scores[e]))); };
-  const std::span<const float> biases = call.choice_biases;
   BANYAN_CHECK(biases.empty() || biases.size() == scores.size());
   TakeBest(
       scores.size(), [&](size_t e) { return logistic(e) + (biases.empty() ? 0.0 : biases[e]); },
       choices);
   double sum = 1.0;
-  if (call.rule.shares == ExpertShares::kLogisticOfChosen) {
+  if (rule.shares == ExpertShares::kLogisticOfChosen) {
     sum = kLogisticEps;
     for (const ExpertChoice& choice : choices) sum += logistic(static_cast<size_t>(choice.expert));
   }
   for (ExpertChoice& choice : choices) {
     const double share = logistic(static_cast<size_t>(choice.expert)) / sum;
-    choice.share = static_cast<float>(share * call.rule.scale);
+    choice.share = static_cast<float>(share * rule.scale);
   }
   std::ranges::sort(choices, {}, &ExpertChoice::expert);
 }
@@ -78,18 +77,18 @@ void ChooseExperts(std::span<const float> scores, ExpertShares shares,
   std::ranges::sort(choices, {}, &ExpertChoice::expert);
 }
 
-void ChooseExperts(std::span<const float> scores, const ExpertCall& call,
-                   std::span<ExpertChoice> choices) {
-  const bool logistic = call.rule.shares == ExpertShares::kLogistic ||
-                        call.rule.shares == ExpertShares::kLogisticOfChosen;
+void ChooseExperts(std::span<const float> scores, const ExpertRule& rule,
+                   const ExpertNumbers& numbers, std::span<ExpertChoice> choices) {
+  const bool logistic =
+      rule.shares == ExpertShares::kLogistic || rule.shares == ExpertShares::kLogisticOfChosen;
   if (logistic) {
-    ChooseByLogistic(scores, call, choices);
+    ChooseByLogistic(scores, rule, numbers.choice_biases, choices);
   } else {
-    ChooseExperts(scores, call.rule.shares, choices);
+    ChooseExperts(scores, rule.shares, choices);
   }
-  if (call.share_scales.empty()) return;
+  if (numbers.share_scales.empty()) return;
   for (ExpertChoice& choice : choices) {
-    choice.share *= call.share_scales[static_cast<size_t>(choice.expert)];
+    choice.share *= numbers.share_scales[static_cast<size_t>(choice.expert)];
   }
 }
 

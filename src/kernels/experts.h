@@ -18,14 +18,14 @@ namespace banyan {
 enum class Gate {
   kSilu,      // x / (1 + exp(-x)): SwiGLU
   kGeluTanh,  // x / 2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))): GeGLU as Gemma has it
-  kLogistic,  // 1 / (1 + exp(-x)); where Kernels::any_layers()
+  kLogistic,  // 1 / (1 + exp(-x))
 };
 
 // What a chosen expert's share is: a softmax over some of the experts, or logistic(score).
 enum class ExpertShares {
   kOfAll,     // all experts: the chosen ones' shares sum to less than 1
   kOfChosen,  // the chosen ones, which is the same as dividing the shares of all by their sum
-  kLogistic,  // each by itself. Like the next one, where Kernels::any_layers()
+  kLogistic,  // each by itself
   kLogisticOfChosen,  // divided by the sum of the chosen ones and kLogisticEps
 };
 inline constexpr double kLogisticEps = 1e-6;
@@ -36,7 +36,7 @@ inline constexpr double kLogisticEps = 1e-6;
 struct ExpertGate {
   float limit = 0.0f;
   float slope = 1.0f;
-  Gate function = Gate::kSilu;  // limit 0; another one where Kernels::any_layers()
+  Gate function = Gate::kSilu;  // limit 0
 };
 
 struct ExpertRule {
@@ -56,11 +56,19 @@ struct ExpertWeights {
   std::shared_ptr<const Vector> down_bias;     // may be null
 };
 
+// Numbers of a layer's experts.
+struct ExpertNumbers {
+  std::vector<float> share_scales;  // [experts] what the share of each is multiplied by; empty: 1
+  // [experts] with logistic shares: added to them before the best are chosen; empty: 0
+  std::vector<float> choice_biases;
+};
+
 // All experts of a layer, of one shape; in backend memory.
 class ExpertTable {
  public:
   virtual ~ExpertTable() = default;
   std::vector<ExpertWeights> experts;
+  ExpertNumbers numbers;
   std::int64_t hidden() const { return experts.front().down->rows; }
   std::int64_t inner() const { return experts.front().down->columns; }
 };
@@ -81,10 +89,6 @@ struct ExpertCall {
   const Tensor& scores;  // [rows, experts], the router's product
   const ExpertRule& rule;
   const ExpertScratch& scratch;
-  // [experts] what the share of each is multiplied by; empty: 1. Where Kernels::any_layers().
-  std::span<const float> share_scales = {};
-  // [experts] with logistic shares: added to them before the best are chosen; empty: 0.
-  std::span<const float> choice_biases = {};
 };
 
 // --- For backends --------------------------------------------------------------------------------
@@ -99,9 +103,9 @@ struct ExpertChoice {
 // shares by a softmax.
 void ChooseExperts(std::span<const float> scores, ExpertShares shares,
                    std::span<ExpertChoice> choices);
-// The same with what the call says besides; logistic shares only so.
-void ChooseExperts(std::span<const float> scores, const ExpertCall& call,
-                   std::span<ExpertChoice> choices);
+// The same with the experts' numbers; logistic shares only so.
+void ChooseExperts(std::span<const float> scores, const ExpertRule& rule,
+                   const ExpertNumbers& numbers, std::span<ExpertChoice> choices);
 
 // The rows of a chunk by expert.
 struct ExpertRuns {

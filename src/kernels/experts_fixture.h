@@ -16,6 +16,8 @@ struct MixtureShape {
   ExpertShares shares = ExpertShares::kOfChosen;
   ExpertGate gate;
   bool bias = false;
+  float scale = 1.0f;
+  ExpertNumbers numbers = {};
 };
 
 // Random experts of one layout, on one backend.
@@ -36,7 +38,7 @@ class Mixture {
       }
       experts.push_back(std::move(expert));
     }
-    table_ = kernels.GatherExperts(std::move(experts));
+    table_ = kernels.GatherExperts(std::move(experts), shape.numbers);
   }
 
   // x [rows, hidden], scores [rows, experts]; `chunk` rows at a time.
@@ -47,7 +49,7 @@ class Mixture {
         Poisoned(kernels_, slots, shape_.hidden), Poisoned(kernels_, slots, 2 * shape_.inner),
         Poisoned(kernels_, slots, shape_.inner), Poisoned(kernels_, slots, shape_.hidden)};
     const Tensor score_rows = Fill(kernels_, scores);
-    const ExpertRule rule{shape_.chosen, shape_.shares, shape_.gate};
+    const ExpertRule rule{shape_.chosen, shape_.shares, shape_.gate, shape_.scale};
     const Tensor in = Fill(kernels_, x);
     Tensor out = in_place ? in : Poisoned(kernels_, x.rows, x.columns);
     kernels_.MixExperts(in, {*table_, score_rows, rule, scratch}, out);

@@ -52,22 +52,17 @@ TEST(ChooseExperts, SharesOfAllAndOfTheChosen) {
 
 // logistic(score) of each; biases decide who is chosen, and change no share.
 TEST(ChooseExperts, LogisticShares) {
-  const auto table = std::make_shared<ExpertTable>();
   const std::vector<float> scores = {0.0f, std::log(3.0f), std::log(1.0f / 3.0f), kNaN};
-  const Tensor rows;
-  const ExpertScratch scratch;
   ExpertRule rule{2, ExpertShares::kLogistic, {}, 2.0f};
   std::vector<ExpertChoice> choices(2);
-  ExpertCall call{.table = *table, .scores = rows, .rule = rule, .scratch = scratch};
-  ChooseExperts(scores, call, choices);
+  ChooseExperts(scores, rule, {}, choices);
   EXPECT_EQ(choices[0].expert, 0);
   EXPECT_NEAR(choices[0].share, 1.0, 1e-6);
   EXPECT_EQ(choices[1].expert, 1);
   EXPECT_NEAR(choices[1].share, 1.5, 1e-6);
   rule.shares = ExpertShares::kLogisticOfChosen;
-  const std::vector<float> biases = {0.0f, 0.0f, 0.6f, 0.1f};
-  call.choice_biases = biases;
-  ChooseExperts(scores, call, choices);
+  const ExpertNumbers biases = {{}, {0.0f, 0.0f, 0.6f, 0.1f}};
+  ChooseExperts(scores, rule, biases, choices);
   EXPECT_EQ(choices[0].expert, 1);
   EXPECT_NEAR(choices[0].share, 1.5, 1e-5);
   EXPECT_EQ(choices[1].expert, 2);
@@ -103,6 +98,16 @@ std::vector<MixtureShape> UglyShapes() {
           {4, 4, 33, 40, ExpertShares::kOfChosen, {0.5f, 3.0f}, true},
           {1, 1, 16, 48, ExpertShares::kOfAll, {}, false}};
 }
+// Gates by GELU, logistic shares, and numbers of each expert.
+std::vector<MixtureShape> OtherRules() {
+  const ExpertGate gelu{0.0f, 1.0f, Gate::kGeluTanh};
+  const std::vector<float> scales = {0.5f, 2.0f, 1.0f, 3.0f, 0.25f};
+  const std::vector<float> biases = {0.3f, -0.4f, 0.0f, 0.2f, 0.6f};
+  return {{5, 2, 48, 32, ExpertShares::kOfChosen, gelu, false, 1.0f, {scales, {}}},
+          {5, 3, 40, 33, ExpertShares::kLogisticOfChosen, {}, false, 1.5f, {{}, biases}},
+          {5, 2, 32, 64, ExpertShares::kLogistic, {}, false, 0.5f, {scales, biases}},
+          {150, 4, 32, 16, ExpertShares::kLogistic, gelu, false, 2.0f, {}}};
+}
 
 TEST_P(ExpertsTest, EqualsTheReference) {
   const auto compare = [&](const BlockLayout& layout, const MixtureShape& shape) {
@@ -129,6 +134,12 @@ TEST_P(ExpertsTest, EqualsTheReference) {
     }
   }
   for (const MixtureShape& shape : UglyShapes()) {
+    compare(Layouts()[0], shape);
+    compare(Layouts()[2], shape);
+    if (HasFatalFailure()) return;
+  }
+  for (const MixtureShape& shape : OtherRules()) {
+    SCOPED_TRACE("rule " + std::to_string(static_cast<int>(shape.shares)));
     compare(Layouts()[0], shape);
     compare(Layouts()[2], shape);
     if (HasFatalFailure()) return;

@@ -91,10 +91,12 @@ std::shared_ptr<const LowRankTable> Kernels::LoadLowRank(const LowRankSource& so
   return table;
 }
 
-std::shared_ptr<const ExpertTable> Kernels::GatherExperts(std::vector<ExpertWeights> experts) {
+std::shared_ptr<const ExpertTable> Kernels::GatherExperts(std::vector<ExpertWeights> experts,
+                                                          ExpertNumbers numbers) {
   BANYAN_CHECK(!experts.empty());
   auto table = std::make_shared<ExpertTable>();
   table->experts = std::move(experts);
+  table->numbers = std::move(numbers);
   return table;
 }
 

@@ -224,7 +224,8 @@ class Kernels {
   // Throws kLimit when memory runs out. The default makes a FactorTable.
   virtual std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source);
   // Experts of one shape, for MixExperts. REQUIRES: at least one, loaded by this backend.
-  virtual std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts);
+  virtual std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts,
+                                                           ExpertNumbers numbers);
   virtual std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) = 0;
   // Runs in the order of operations, like all that follows. REQUIRES: no page is written twice, and
   // no page that is read is written.

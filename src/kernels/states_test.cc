@@ -123,13 +123,7 @@ HostMatrix HeadsOf(const HostMatrix& x, std::int64_t first, int width, const std
   return moved;
 }
 
-class StatesTest : public OperationTest {
- protected:
-  void SetUp() override {
-    OperationTest::SetUp();
-    if (!tested_->any_layers()) GTEST_SKIP() << GetParam().device << " has no states yet";
-  }
-};
+class StatesTest : public OperationTest {};
 
 TEST_P(StatesTest, AgreeWithTheReference) {
   for (const StateShape& shape : Shapes()) {
@@ -260,6 +254,43 @@ TEST_P(StatesTest, RowsAreGatedByOneNumber) {
     }
   }
   ExpectNear(Read(*tested_, rows), expected, [](std::int64_t, std::int64_t) { return 1e-5; });
+}
+
+TEST_P(StatesTest, ColumnsAreGatedByColumns) {
+  const HostMatrix values = RandomMatrix(9, 91, 22), gates = RandomMatrix(9, 35, 23);
+  for (const Gate gate : {Gate::kSilu, Gate::kGeluTanh, Gate::kLogistic}) {
+    HostMatrix found[2], wanted[2];
+    for (int other = 0; other < 2; ++other) {
+      Kernels& kernels = other == 0 ? *tested_ : *reference_;
+      // Into the gates' own rows, and into the values' own.
+      Tensor out = Fill(kernels, gates);
+      kernels.GateColumns(gate, out, Fill(kernels, values), 41, out);
+      (other == 0 ? found : wanted)[0] = Read(kernels, out);
+      Tensor rows = Fill(kernels, RandomMatrix(9, 35, 24));
+      kernels.GateColumns(gate, Fill(kernels, gates), rows, 0, rows);
+      (other == 0 ? found : wanted)[1] = Read(kernels, rows);
+    }
+    for (int i = 0; i < 2; ++i) {
+      ExpectNear(found[i], wanted[i], [](std::int64_t, std::int64_t) { return 1e-5; });
+    }
+  }
+}
+
+TEST_P(StatesTest, GroupsHaveTheirOwnNorms) {
+  const HostMatrix x = RandomMatrix(7, 3 * 1100, 25);
+  for (const std::int64_t group : {1, 11, 100, 1100, 3300}) {
+    for (const bool same : {false, true}) {
+      const HostMatrix weight = RandomMatrix(1, same ? group : x.columns, 26);
+      HostMatrix found, wanted;
+      for (Kernels* const kernels : {tested_.get(), reference_.get()}) {
+        Tensor rows = Fill(*kernels, x);  // in place
+        kernels->RmsNormGroups(rows, group, *kernels->LoadVector(weight.values), 1e-6f, rows);
+        (kernels == tested_.get() ? found : wanted) = Read(*kernels, rows);
+      }
+      ExpectNear(found, wanted, [](std::int64_t, std::int64_t) { return 1e-4; });
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 std::vector<Backend> FloatBackends() {

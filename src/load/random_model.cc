@@ -364,7 +364,7 @@ class WeightMaker {
       expert.gate_up_bias = Zeros(2 * inner);
       expert.down_bias = Zeros(hidden);
     }
-    layer.experts = kernels_.GatherExperts(std::move(all));
+    layer.experts = kernels_.GatherExperts(std::move(all), {});
     const std::int64_t resting = experts.count - experts.rule.chosen;
     weights_.resting_bytes += (weights_.bytes - bytes_before) / experts.count * resting;
     weights_.resting_parameters +=

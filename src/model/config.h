@@ -94,7 +94,7 @@ struct ExpertsConfig {
   // up.
   bool in_pairs = false;
   BlockBeside beside = BlockBeside::kNone;  // of FfnSize
-  bool choice_biases = false;               // ExpertCall::choice_biases
+  bool choice_biases = false;               // ExpertNumbers::choice_biases
   std::vector<bool> layers;  // [layers] which ones; the others have a block of ffn_size
 
   bool HasBlockBeside() const { return beside != BlockBeside::kNone; }

@@ -375,12 +375,7 @@ void ForwardPass::FeedForward(int layer, const LowRankRows& adapted, Tensor& x) 
 void ForwardPass::AddExperts(const LayerWeights& w, const Tensor& input, Tensor& x) {
   Tensor scores = scores_.Prefix(x.rows), delta = delta_.Prefix(x.rows);
   kernels_.MatMul(input, *w.router, w.router_bias.get(), scores);
-  const ExpertCall call{.table = *w.experts,
-                        .scores = scores,
-                        .rule = config_.experts.rule,
-                        .scratch = expert_scratch_,
-                        .choice_biases = w.choice_biases};
-  kernels_.MixExperts(input, call, delta);
+  kernels_.MixExperts(input, {*w.experts, scores, config_.experts.rule, expert_scratch_}, delta);
   AddDelta(w.fed_norm.get(), delta, x);
 }
 
@@ -399,8 +394,7 @@ void ForwardPass::AddBoth(int layer, const LowRankRows& adapted, const Tensor& i
   kernels_.RmsNorm(x, *w.router_norm, eps, mixed);
   kernels_.MatMul(mixed, *w.router, nullptr, scores);
   kernels_.RmsNorm(x, *w.experts_norm, eps, mixed);
-  const ExpertCall call{*w.experts, scores, config_.experts.rule, expert_scratch_, w.share_scales};
-  kernels_.MixExperts(mixed, call, mixed);
+  kernels_.MixExperts(mixed, {*w.experts, scores, config_.experts.rule, expert_scratch_}, mixed);
   kernels_.RmsNorm(mixed, *w.experts_fed_norm, eps, mixed);
   kernels_.Add(mixed, delta);
   AddDelta(w.fed_norm.get(), delta, x);

@@ -246,9 +246,10 @@ class DecoderLoader {
       }
       all.push_back(std::move(expert));
     }
-    layer.experts = kernels_.GatherExperts(std::move(all));
-    if (experts.beside == BlockBeside::kNormed) layer.share_scales = tensors.ShareScales();
-    if (experts.choice_biases) layer.choice_biases = tensors.ChoiceBiases();
+    ExpertNumbers numbers;
+    if (experts.beside == BlockBeside::kNormed) numbers.share_scales = tensors.ShareScales();
+    if (experts.choice_biases) numbers.choice_biases = tensors.ChoiceBiases();
+    layer.experts = kernels_.GatherExperts(std::move(all), std::move(numbers));
     if (experts.beside == BlockBeside::kGated) {
       const std::vector<Place> gate = {{InLayer("mlp.shared_expert_gate"), 0, 1}};
       load_.RefuseApart(gate, hidden());

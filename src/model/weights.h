@@ -59,11 +59,9 @@ struct LayerWeights {
   VectorRef sinks;  // [heads] AttentionShape::sinks; null where there are none
   // Instead of gate_up and down, in layers with a mixture of experts.
   std::shared_ptr<const ExpertTable> experts;
-  MatrixRef router;                  // [experts, hidden]
-  VectorRef router_bias;             // may be null
-  std::vector<float> share_scales;   // ExpertCall::share_scales
-  std::vector<float> choice_biases;  // ExpertCall::choice_biases
-  MatrixRef block_gate;              // [1, hidden] of a gated block beside the experts
+  MatrixRef router;       // [experts, hidden]
+  VectorRef router_bias;  // may be null
+  MatrixRef block_gate;   // [1, hidden] of a gated block beside the experts
   // Of experts beside a block: norms of what the router and the experts read, of what the block and
   // the experts give.
   VectorRef router_norm, experts_norm, block_fed_norm, experts_fed_norm;

@@ -85,8 +85,9 @@ class ForwardingKernels : public Kernels {
                   Tensor& scratch, Tensor& out) override {
     inner_->AdaptedGlu(x, product, more, scratch, out);
   }
-  std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts) override {
-    return inner_->GatherExperts(std::move(experts));
+  std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts,
+                                                   ExpertNumbers numbers) override {
+    return inner_->GatherExperts(std::move(experts), std::move(numbers));
   }
   void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
     inner_->MixExperts(x, call, out);

@@ -38,7 +38,8 @@ void ExpertMixer::MixRows(const Tensor& x, const ExpertCall& call, Chunk chunk, 
   choices_.resize(static_cast<size_t>(rows) * chosen);
   products_.pool.ForEach(
       rows, ExpertRowsTogether(4 * call.scores.columns), [&](std::int64_t row, int) {
-        ChooseExperts(std::span(Row(call.scores, chunk.begin + row), experts), call,
+        ChooseExperts(std::span(Row(call.scores, chunk.begin + row), experts), call.rule,
+                      call.table.numbers,
                       std::span(choices_).subspan(static_cast<size_t>(row) * chosen, chosen));
       });
   runs_.Assign(choices_, call.rule.chosen, static_cast<int>(experts));

@@ -16,6 +16,7 @@
 #include "kernels/cuda/products/weight_forms.h"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/tensor_memory.h"
+#include "kernels/cuda/states/device_states.h"
 #include "kernels/cuda/step/step_attention.h"
 #include "kernels/cuda/step/step_graphs.h"
 
@@ -34,6 +35,7 @@ using cuda::Values;
 
 const DeviceStep& OnDevice(const StepInputs& step) { return static_cast<const DeviceStep&>(step); }
 
+// REQUIRES: layers that are alike.
 cuda::PageLayers LayersOf(const KvPages& kv) { return {kv.Layer(0), kv.shape().layers, kv.pages}; }
 
 using FloatGlu = void(cudaStream_t, const float*, std::int64_t, RowLayout, cuda::RowOutput);
@@ -69,6 +71,7 @@ class CudaKernels : public Kernels {
   GroupJoining JoiningFor(const AttentionShape& shape) const override {
     return attention_.JoiningFor(shape);
   }
+  bool any_layers() const override { return true; }
   bool asynchronous() const override { return true; }
   const KernelOptions& options() const override { return options_; }
   MachineRates MeasureRates() override {
@@ -107,15 +110,18 @@ class CudaKernels : public Kernels {
     return cuda::LoadLowRank(device_, source);
   }
 
-  std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts) override {
-    return experts_.Gather(std::move(experts));
+  std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts,
+                                                   ExpertNumbers numbers) override {
+    return experts_.Gather(std::move(experts), std::move(numbers));
   }
 
   std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override {
     return std::make_shared<KvPages>(device_, shape, pages, options_.kv_type);
   }
   void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) override {
-    cuda::CopyPages(device_->stream, LayersOf(static_cast<const KvPages&>(kv)), copies);
+    for (const cuda::PageLayers& layers : static_cast<const KvPages&>(kv).Runs()) {
+      cuda::CopyPages(stream_, layers, copies);
+    }
   }
   void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
                  std::span<std::byte> bytes) override {
@@ -140,10 +146,16 @@ class CudaKernels : public Kernels {
     cuda::FormToPages(stream_, LayersOf(memory), FormOf(memory.shape(), options_.kv_type), pages,
                       form.As<std::byte>());
   }
+  std::shared_ptr<StateMemory> NewStateMemory(const StateShape& shape, int layers,
+                                              int slots) override {
+    return std::make_shared<cuda::DeviceStates>(device_, shape, layers, slots);
+  }
+  void CopyStates(std::span<const StateCopy> copies, StateMemory& states) override {
+    static_cast<cuda::DeviceStates&>(states).Copy(stream_, copies);
+  }
   std::optional<std::int64_t> FreeDeviceMemory() const override { return device_->FreeBytes(); }
   std::int64_t KvPageBytes(const KvShape& shape) const override {
-    return std::int64_t{cuda::LayoutOf(shape, options_.kv_type).block_bytes} * shape.kv_heads *
-           shape.layers;
+    return cuda::PageBytesOf(shape, options_.kv_type);
   }
 
   void SetRopes(std::span<const RopeTable> ropes) override { attention_.SetRopes(ropes); }
@@ -175,6 +187,77 @@ class CudaKernels : public Kernels {
     const float* source = Float32(x);
     cuda::LayerNormRows(stream_, source, Values(&weight), Values(&bias), eps, RangeOf(x),
                         Float32ForWriting(out));
+  }
+
+  // Residuals read them, and products what is computed from them: float32.
+  void RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
+                     Tensor& out) override {
+    BANYAN_CHECK(group > 0 && x.columns % group == 0 && out.columns == x.columns);
+    BANYAN_CHECK(weight.size == x.columns || weight.size == group);
+    const float* source = Float32(x);
+    float* target = out.memory == x.memory ? Float32(out) : Float32ForWriting(out);
+    const cuda::GroupNorm norm{group, Values(&weight), weight.size == group, eps};
+    cuda::RmsNormGroupsOfRows(stream_, source, norm, RangeOf(x), target);
+  }
+
+  void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
+                   Tensor& out) override {
+    BANYAN_CHECK(gates.columns == out.columns && first >= 0 &&
+                 first + out.columns <= values.columns);
+    const float* functions = Float32(gates);
+    const bool in_place = out.memory == values.memory;
+    if (in_place && cuda::IsBf16(values)) {
+      __nv_bfloat16* rows = cuda::Bf16ForUpdate(out);
+      return cuda::GateColumnsOfRows(stream_, gate, functions, RangeOf(out), rows + first,
+                                     Stride(values.columns), rows);
+    }
+    const float* source = Float32(values) + first;
+    float* target = in_place || out.memory == gates.memory ? Float32(out) : Float32ForWriting(out);
+    cuda::GateColumnsOfRows(stream_, gate, functions, RangeOf(out), source, Stride(values.columns),
+                            target);
+  }
+
+  void GateRows(Gate gate, const Tensor& gates, Tensor& x) override {
+    BANYAN_CHECK(gates.columns == 1 && gates.rows == x.rows);
+    cuda::GateWholeRows(stream_, gate, Float32(gates), Stride(gates.columns), RangeOf(x),
+                        Float32(x));
+  }
+
+  void Convolve(const StepInputs& step, const ConvolutionCall& call, StateMemory& states,
+                Tensor& out) override {
+    BANYAN_CHECK(out.columns == call.shape.channels && out.rows == step.rows);
+    cuda::ConvolutionLaunch launch;
+    launch.states = static_cast<cuda::DeviceStates&>(states).Layer(call.layer);
+    launch.channels = call.shape.channels;
+    launch.taps = call.shape.taps;
+    launch.x = Float32(call.x);
+    launch.x_stride = Stride(call.x.columns);
+    launch.weights = Values(&call.taps);
+    launch.bias = Values(call.bias);
+    launch.first_column = call.first_column;
+    launch.gate_in = call.gate_in;
+    launch.gate_out = call.gate_out;
+    launch.silu = call.silu;
+    launch.out = Float32ForWriting(out);
+    launch.out_stride = Stride(out.columns);
+    cuda::ConvolveRuns(stream_, OnDevice(step).states(), launch);
+  }
+
+  void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states,
+            Tensor& out) override {
+    BANYAN_CHECK(out.columns == call.shape.values() && out.rows == step.rows);
+    cuda::ScanLaunch launch = cuda::ScanLaunchOf(call);
+    launch.states = static_cast<cuda::DeviceStates&>(states).Layer(call.layer);
+    launch.mixed = Float32(call.mixed);
+    launch.mixed_stride = Stride(call.mixed.columns);
+    launch.inputs = Float32(call.inputs);
+    launch.inputs_stride = Stride(call.inputs.columns);
+    launch.rates = Values(&call.rates);
+    launch.step_bias = Values(&call.step_bias);
+    launch.skip = Values(call.skip);
+    launch.out = Float32ForWriting(out);
+    launch.out_stride = Stride(out.columns);
+    cuda::ScanRuns(stream_, OnDevice(step).states(), launch);
   }
 
   void Clear(Tensor& x) override {

@@ -427,7 +427,7 @@ void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) {
   BANYAN_CHECK(static_cast<size_t>(call.scores.columns) == call.table.experts.size());
   std::vector<ExpertChoice> choices(static_cast<size_t>(call.rule.chosen));
   for (std::int64_t r = 0; r < x.rows; ++r) {
-    ChooseExperts(Row(call.scores, r), call, choices);
+    ChooseExperts(Row(call.scores, r), call.rule, call.table.numbers, choices);
     const std::span<const float> input = Row(x, r);
     const std::vector<double> values(input.begin(), input.end());
     std::vector<double> sum(values.size(), 0.0);

@@ -26,13 +26,17 @@ namespace {
 constexpr int kBlockWarps = kBlockRows / 16;
 constexpr int kBlockThreads = kBlockWarps * 32;
 
+// Of a longer head, keys come in pieces, and a task has some of the values.
+constexpr int kMostTogether = 256;
+
 // Rows of shared memory are 16 bytes longer than the head, so that the eight rows of a tile lie in
 // different banks.
 template <typename Element, int Dim>
 struct UnitShared {
+  static constexpr int kPiece = Dim < kMostTogether ? Dim : kMostTogether;
   Element query[kBlockRows][Dim + 8];
-  Element key[kCutKeys][Dim + 8];
-  Element value[kCutKeys][Dim + 8];
+  Element key[kCutKeys][kPiece + 8];
+  Element value[kCutKeys][kPiece + 8];
   float key_scale[kCutKeys], value_scale[kCutKeys];  // codes only
   unsigned unruly[kBlockWarps];                      // a bit per key of the cut
 };
@@ -43,10 +47,14 @@ class UnitTask {
   using Element = typename Kind::Element;
   using Shared = UnitShared<Element, Dim>;
   static constexpr int kDimsPerPass = Dim % 64 == 0 ? 64 : Dim % 32 == 0 ? 32 : 16;
+  // Of the head in shared memory: some of its keys' values, and the task's own values.
+  static constexpr int kPiece = Shared::kPiece, kPieces = Dim / kPiece;
 
-  __device__ UnitTask(const AttentionCall& call, const UnitView& unit, Shared& shared)
+  // `part` of kPieces: which values are the task's.
+  __device__ UnitTask(const AttentionCall& call, const UnitView& unit, int part, Shared& shared)
       : call_(call),
         unit_(unit),
+        first_value_(part * kPiece),
         shared_(shared),
         warp_(static_cast<int>(threadIdx.x) / 32),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
@@ -55,7 +63,7 @@ class UnitTask {
     FindOffsets();
     int begin = unit_.NextCut(unit_.key_begin());
     if (begin < unit_.key_end()) {
-      LoadKeys(begin);
+      LoadKeys(begin, 0);
       CommitCopies();
       LoadValues(begin);
       CommitCopies();
@@ -65,9 +73,20 @@ class UnitTask {
       const int next = unit_.NextCut(begin + kCutKeys);
       WaitForCopies<1>();
       __syncthreads();
-      Score(begin);
+      Score(begin, 0);
       __syncthreads();
-      if (next < unit_.key_end()) LoadKeys(next);
+#pragma unroll 1
+      for (int piece = 1; piece < kPieces; ++piece) {
+        LoadKeys(begin, piece);
+        CommitCopies();
+        WaitForCopies<0>();
+        __syncthreads();
+        Score(begin, piece);
+        __syncthreads();
+      }
+      if constexpr (Kind::kInt8) ScaleScores();
+      if constexpr (Kind::kInt8) __syncthreads();
+      if (next < unit_.key_end()) LoadKeys(next, 0);
       CommitCopies();
       Weigh(begin);
       WaitForCopies<1>();
@@ -106,20 +125,21 @@ class UnitTask {
   }
 
   // Of the cut that begins with key `begin`.
-  __device__ void LoadKeys(int begin) {
+  __device__ void LoadKeys(int begin, int piece) {
     if constexpr (Kind::kInt8) {
-      LoadCodes(begin, 0, &shared_.key[0][0], shared_.key_scale);
+      LoadCodes(begin, 0, piece * kPiece, &shared_.key[0][0], shared_.key_scale);
     } else {
-      LoadElements(begin, 0, &shared_.key[0][0]);
+      LoadElements(begin, 0, piece * kPiece, &shared_.key[0][0]);
     }
   }
 
   // Also finds this thread's `unruly_`.
   __device__ void LoadValues(int begin) {
     if constexpr (Kind::kInt8) {
-      LoadCodes(begin, call_.kv.layout.value_offset, &shared_.value[0][0], shared_.value_scale);
+      LoadCodes(begin, call_.kv.layout.value_offset, first_value_, &shared_.value[0][0],
+                shared_.value_scale);
     } else {
-      LoadElements(begin, call_.kv.layout.value_offset, &shared_.value[0][0]);
+      LoadElements(begin, call_.kv.layout.value_offset, first_value_, &shared_.value[0][0]);
       const int key = begin + static_cast<int>(threadIdx.x);
       unruly_ = 0;
       if (key < unit_.HighKey(begin)) {
@@ -129,21 +149,23 @@ class UnitTask {
     }
   }
 
-  __device__ void LoadElements(int begin, int offset, Element* target) {
-    constexpr int kChunks = Dim / 8;  // of 16 bytes in a head
+  // kPiece values of each head from `first` on.
+  __device__ void LoadElements(int begin, int offset, int first, Element* target) {
+    constexpr int kChunks = kPiece / 8;  // of 16 bytes
     const int high = unit_.HighKey(begin);
     const int count = unit_.Pages(begin) * 16 * kChunks;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlockThreads) {
       const int key = i / kChunks, chunk = i % kChunks;
       const std::byte* block = unit_.BlockOfKey(begin + key);
-      const std::byte* source = block + offset + TileOffset(key % kPageTokens, chunk * 8, Dim) * 2;
-      CopyAsync(target + key * (Dim + 8) + chunk * 8, source, begin + key < high);
+      const std::byte* source =
+          block + offset + TileOffset(key % kPageTokens, first + chunk * 8, Dim) * 2;
+      CopyAsync(target + key * (kPiece + 8) + chunk * 8, source, begin + key < high);
     }
   }
 
   // Codes are exact in 16 bits; their scales go to the scores and to the weights.
-  __device__ void LoadCodes(int begin, int offset, Element* target, float* scales) {
-    constexpr int kChunks = Dim / 16;  // of 16 codes in a head
+  __device__ void LoadCodes(int begin, int offset, int from, Element* target, float* scales) {
+    constexpr int kChunks = kPiece / 16;  // of 16 codes
     const int high = unit_.HighKey(begin);
     const int count = unit_.Pages(begin) * 16 * kChunks;
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kBlockThreads) {
@@ -151,12 +173,12 @@ class UnitTask {
       uint4 codes = make_uint4(0, 0, 0, 0);
       if (begin + key < high) {
         const std::byte* block = unit_.BlockOfKey(begin + key);
-        codes = *reinterpret_cast<const uint4*>(block + offset +
-                                                CodeOffset(key % kPageTokens, chunk * 16, Dim));
+        codes = *reinterpret_cast<const uint4*>(
+            block + offset + CodeOffset(key % kPageTokens, from + chunk * 16, Dim));
       }
       uint4 first, second;
       UnpackRow(codes, first, second);
-      auto* out = reinterpret_cast<uint4*>(target + key * (Dim + 8) + chunk * 16);
+      auto* out = reinterpret_cast<uint4*>(target + key * (kPiece + 8) + chunk * 16);
       out[0] = first;
       out[1] = second;
     }
@@ -188,36 +210,42 @@ class UnitTask {
     return max(0, min(unit_.CutEnd(begin), warp_highest_ + 1) - begin + 15) / 16;
   }
 
-  __device__ void Score(int begin) {
+  // Adds what a piece of the heads gives.
+  __device__ void Score(int begin, int piece) {
     const int tiles = WarpPages(begin);
+    if (piece == 0) {
 #pragma unroll
-    for (int n = 0; n < kScoreTiles; ++n) {
+      for (int n = 0; n < kScoreTiles; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) score_[n][i] = 0.0f;
+        for (int i = 0; i < 4; ++i) score_[n][i] = 0.0f;
+      }
     }
     if (tiles == 0) return;
     const int tile = lane_ / 8, row = lane_ % 8;
-    const Element* query = &shared_.query[warp_ * 16 + (tile % 2) * 8 + row][(tile / 2) * 8];
+    const Element* query =
+        &shared_.query[warp_ * 16 + (tile % 2) * 8 + row][piece * kPiece + (tile / 2) * 8];
     const Element* key = &shared_.key[(tile / 2) * 8 + row][(tile % 2) * 8];
 #pragma unroll
-    for (int k = 0; k < Dim; k += 16) {
+    for (int k = 0; k < kPiece; k += 16) {
       std::uint32_t a[4];
       LoadTiles(a, query + k);
 #pragma unroll
       for (int j = 0; j < kPagesPerCut; ++j) {
         if (j >= tiles) break;
         std::uint32_t b[4];
-        LoadTiles(b, key + j * 16 * (Dim + 8) + k);
+        LoadTiles(b, key + j * 16 * (kPiece + 8) + k);
         Mma(score_[2 * j], a, b[0], b[1], Element{});
         Mma(score_[2 * j + 1], a, b[2], b[3], Element{});
       }
     }
-    if constexpr (Kind::kInt8) {
+  }
+
+  // Codes only.
+  __device__ void ScaleScores() {
 #pragma unroll
-      for (int n = 0; n < kScoreTiles; ++n) {
+    for (int n = 0; n < kScoreTiles; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) score_[n][i] *= shared_.key_scale[KeyOfScore(n, i)];
-      }
+      for (int i = 0; i < 4; ++i) score_[n][i] *= shared_.key_scale[KeyOfScore(n, i)];
     }
   }
 
@@ -287,7 +315,7 @@ class UnitTask {
     const Element* value = &shared_.value[(tile % 2) * 8 + row][(tile / 2) * 8];
     constexpr int kColumns = kDimsPerPass / 8;
 #pragma unroll
-    for (int d = 0; d < Dim; d += kDimsPerPass) {
+    for (int d = 0; d < kPiece; d += kDimsPerPass) {
       float sums[kColumns][4] = {};
 #pragma unroll
       for (int j = 0; j < kPagesPerCut; ++j) {
@@ -295,7 +323,7 @@ class UnitTask {
 #pragma unroll
         for (int n = 0; n < kColumns; n += 2) {
           std::uint32_t b[4];
-          LoadTilesTransposed(b, value + j * 16 * (Dim + 8) + d + n * 8);
+          LoadTilesTransposed(b, value + j * 16 * (kPiece + 8) + d + n * 8);
           Mma(sums[n], weight_[j], b[0], b[1], Element{});
           Mma(sums[n + 1], weight_[j], b[2], b[3], Element{});
         }
@@ -317,7 +345,7 @@ class UnitTask {
     const unsigned marked = __ballot_sync(0xffffffffu, unruly_ != 0);
     if (lane_ == 0) shared_.unruly[warp_] = marked;
     if (unruly_ != 0) {
-      for (int d = 0; d < Dim; ++d) shared_.value[threadIdx.x][d] = Element{};
+      for (int d = 0; d < kPiece; ++d) shared_.value[threadIdx.x][d] = Element{};
     }
     __syncthreads();
   }
@@ -345,31 +373,38 @@ class UnitTask {
     for (int half = 0; half < 2; ++half) {
       const std::int64_t at = unit_.Partial(PackedRow(half));
       float max = -INFINITY, sum = 0.0f;
-      if (stored_ && at >= 0) {
+      if constexpr (kPieces > 1) {  // other tasks write them as well
+        max = stored_rows_[half].max;
+        sum = stored_rows_[half].sum;
+      } else if (stored_ && at >= 0) {
         max = call_.partials.max[at];
         sum = call_.partials.sum[at];
       }
       __syncwarp();  // before one of the row's lanes writes them anew
       const MergeFactors factors = PrepareMerge(max, sum, rows_[half].max, rows_[half].sum);
       rows_[half] = RunningRow();
+      if constexpr (kPieces > 1) {
+        stored_rows_[half].max = max;
+        stored_rows_[half].sum = sum;
+      }
       if (at < 0) continue;
-      if (lane_ % 4 == 0) {
+      if (lane_ % 4 == 0 && first_value_ == 0) {
         call_.partials.max[at] = max;
         call_.partials.sum[at] = sum;
       }
       float* value = call_.partials.value + at * dim;
 #pragma unroll
-      for (int n = 0; n < Dim / 8; ++n) {
+      for (int n = 0; n < kPiece / 8; ++n) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          const int d = n * 8 + 2 * (lane_ % 4) + i;
+          const int d = first_value_ + n * 8 + 2 * (lane_ % 4) + i;
           if (d >= dim) continue;
           value[d] = MergeValue(factors, stored_ ? value[d] : 0.0f, total_[n][2 * half + i]);
         }
       }
     }
 #pragma unroll
-    for (int n = 0; n < Dim / 8; ++n) {
+    for (int n = 0; n < kPiece / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) total_[n][i] = 0.0f;
     }
@@ -378,6 +413,7 @@ class UnitTask {
 
   const AttentionCall& call_;
   const UnitView& unit_;
+  const int first_value_;
   Shared& shared_;
   const int warp_, lane_;
   int unruly_ = 0;                         // key threadIdx.x of the cut is marked
@@ -389,8 +425,9 @@ class UnitTask {
   float value_unit_[2] = {1.0f, 1.0f};     // codes only
   // The running partial of the group.
   RunningRow rows_[2];
-  float total_[Dim / 8][4] = {};
-  bool stored_ = false;  // earlier groups of the unit are in memory
+  float total_[kPiece / 8][4] = {};
+  RunningRow stored_rows_[2];  // earlier groups of the unit, where there are several pieces
+  bool stored_ = false;        // earlier groups of the unit are in memory
 };
 
 template <typename Kind, int Dim>
@@ -399,11 +436,12 @@ __global__ void __launch_bounds__(kBlockThreads)
   using Task = UnitTask<Kind, Dim>;
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename Task::Shared*>(memory);
+  constexpr int kParts = Task::kPieces;
   const int tasks = call.units.counts->wide * call.shape.kv_heads;
-  for (int i = static_cast<int>(blockIdx.x); i < tasks; i += static_cast<int>(gridDim.x)) {
-    const UnitView unit(call, call.units.many_rows[i / call.shape.kv_heads],
-                        i % call.shape.kv_heads);
-    Task(call, unit, shared).Run();
+  for (int i = static_cast<int>(blockIdx.x); i < kParts * tasks; i += static_cast<int>(gridDim.x)) {
+    const UnitView unit(call, call.units.many_rows[i / kParts / call.shape.kv_heads],
+                        i / kParts % call.shape.kv_heads);
+    Task(call, unit, i % kParts, shared).Run();
     __syncthreads();
   }
 }
@@ -421,7 +459,7 @@ void LaunchUnits(cudaStream_t stream, int blocks, const AttentionCall& call) {
 
 template <typename Kind>
 void AttendKind(cudaStream_t stream, int blocks, const AttentionCall& call) {
-  ForHeadDim<32, 64, 80, 96, 128, 256>(call.kv.layout.padded_dim, [&](auto dim) {
+  ForHeadDim<32, 64, 80, 96, 128, 256, 512>(call.kv.layout.padded_dim, [&](auto dim) {
     LaunchUnits<Kind, decltype(dim)::value>(stream, blocks, call);
   });
 }

@@ -58,11 +58,9 @@ __device__ inline void HadamardFours(int width, float (&v)[4]) {
   for (float& x : v) x = __fmul_rn(x, factor);
 }
 
-// A head of at most 256 values in shared memory, in place. The warp must be past its writes; it is
-// past those of this afterwards.
-__device__ inline void HadamardShared(int width, int dim, float* head) {
+// At most 256 values in shared memory, in place.
+__device__ inline void HadamardOf256(int width, int dim, float* head) {
   constexpr int kEach = 8;
-  if (width == 1) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float v[kEach];  // value lane + 32 i
 #pragma unroll
@@ -87,6 +85,13 @@ __device__ inline void HadamardShared(int width, int dim, float* head) {
   for (int i = 0; i < kEach; ++i) {
     if (lane + 32 * i < dim) head[lane + 32 * i] = __fmul_rn(v[i], factor);
   }
+}
+
+// A head in shared memory, in place. The warp must be past its writes; it is past those of this
+// afterwards.
+__device__ inline void HadamardShared(int width, int dim, float* head) {
+  if (width == 1) return;
+  for (int d = 0; d < dim; d += 256) HadamardOf256(width, min(dim - d, 256), head + d);
   __syncwarp();
 }
 

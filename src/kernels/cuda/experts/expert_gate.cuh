@@ -7,7 +7,7 @@
 namespace banyan::cuda {
 
 __device__ inline float GatedByExpert(const ExpertGate& gate, float g, float up) {
-  if (gate.limit == 0.0f) return SwiGlu(g, up);
+  if (gate.limit == 0.0f) return Gated(gate.function, g, up);
   g = g > gate.limit ? gate.limit : g;  // NaN stays
   up = up > gate.limit ? gate.limit : up < -gate.limit ? -gate.limit : up;
   const float sigmoid = 1.0f / __fadd_rn(1.0f, expf(-__fmul_rn(gate.slope, g)));

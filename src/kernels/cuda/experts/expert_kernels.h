@@ -61,8 +61,19 @@ std::int64_t RoutesBytes(std::int64_t rows, std::int64_t chosen);
 // Places the arrays in `memory`, which has RoutesBytes.
 ExpertRoutes RoutesIn(void* memory, int rows, int experts, int chosen, ExpertTiling tiling);
 
+// ExpertRule and ExpertNumbers, as far as choices need them; the arrays may be null.
+struct ShareRule {
+  ExpertShares shares = ExpertShares::kOfChosen;
+  float scale = 1.0f;
+  const float* share_scales = nullptr;
+  const float* choice_biases = nullptr;
+
+  __host__ __device__ bool logistic() const {
+    return shares == ExpertShares::kLogistic || shares == ExpertShares::kLogisticOfChosen;
+  }
+};
 // Fills the routes. `scores` has rows of `stride` elements.
-void RouteRows(cudaStream_t stream, const float* scores, std::int64_t stride, ExpertShares shares,
+void RouteRows(cudaStream_t stream, const float* scores, std::int64_t stride, const ShareRule& rule,
                const ExpertRoutes& routes);
 
 // As of WeightForm, whose header the kernels need not see.

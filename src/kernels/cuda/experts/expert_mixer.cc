@@ -126,9 +126,11 @@ const DeviceMatrix* OnDevice(const std::shared_ptr<const Matrix>& matrix) {
 
 }  // namespace
 
-std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights> experts) {
+std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights> experts,
+                                                       ExpertNumbers numbers) {
   BANYAN_CHECK(!experts.empty() && experts.size() <= kMostExperts);
   auto table = std::make_shared<DeviceExperts>();
+  table->numbers = std::move(numbers);
   table->experts = std::move(experts);
   std::vector<ExpertMatrix> gate_up, down;
   for (const ExpertWeights& expert : table->experts) {
@@ -169,6 +171,13 @@ std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights
     memory.CopyFromHost(values.data(), bytes);
     return memory;
   };
+  for (const std::vector<float>* some :
+       {&table->numbers.share_scales, &table->numbers.choice_biases}) {
+    if (some->empty()) continue;
+    BANYAN_CHECK(some->size() == count);
+    const bool scales = some == &table->numbers.share_scales;
+    (scales ? table->share_scales : table->choice_biases) = upload(*some, "numbers of experts");
+  }
   table->places = upload(places, "places of experts");
   if (wide) table->maps = upload(maps, "places of experts");
   std::int64_t next = 0;
@@ -209,7 +218,9 @@ void ExpertMixer::Mix(const Tensor& x, const ExpertCall& call, Tensor& out) {
     const ExpertRoutes routes =
         RoutesIn(routes_.As<void>(), static_cast<int>(rows), experts, chosen, table.tiling);
     RouteRows(stream, scores + begin * Stride(call.scores.columns), Stride(call.scores.columns),
-              call.rule.shares, routes);
+              {call.rule.shares, call.rule.scale, table.share_scales.As<float>(),
+               table.choice_biases.As<float>()},
+              routes);
     const Tensor inner = scratch.inner.Prefix(slots), output = scratch.output.Prefix(slots);
     const std::int64_t element = mixed ? 2 : 4;
     ExpertProduct product;

@@ -20,7 +20,8 @@ class DeviceExperts : public ExpertTable {
   std::vector<ExpertPart> gate_up, down;  // parts that make up the rows of a matrix
   std::vector<ExpertPart> gate, up;       // one each where the first product can have the gate
   ExpertTiling tiling;
-  DeviceMemory places, maps;  // what their `experts` and `maps` point into
+  DeviceMemory places, maps;                 // what their `experts` and `maps` point into
+  DeviceMemory share_scales, choice_biases;  // of `numbers`; empty where they are
 };
 
 class ExpertMixer {
@@ -29,7 +30,8 @@ class ExpertMixer {
       : device_(std::move(device)), precision_(precision) {}
 
   // Throws kUnsupported where experts are stored in different types.
-  std::shared_ptr<const ExpertTable> Gather(std::vector<ExpertWeights> experts);
+  std::shared_ptr<const ExpertTable> Gather(std::vector<ExpertWeights> experts,
+                                            ExpertNumbers numbers);
   void Mix(const Tensor& x, const ExpertCall& call, Tensor& out);
 
  private:

@@ -24,18 +24,48 @@ __device__ std::uint32_t OrderOf(float score) {
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
 }
 
+__device__ double Logistic(float score) { return 1.0 / (1.0 + exp(-static_cast<double>(score))); }
+
+__device__ float ScaledShare(const ShareRule& rule, int expert, float share) {
+  return rule.share_scales == nullptr ? share : __fmul_rn(share, rule.share_scales[expert]);
+}
+
+// Of the chosen experts `found`, whose scores are among `mine`.
+__device__ void ShareByLogistic(const float* mine, const ShareRule& rule, int chosen,
+                                const int* found, ExpertChoice* choices) {
+  const auto logistic = [&](int n) {
+    const float score = mine[found[n]];
+    return score == score ? Logistic(score) : 0.0;
+  };
+  double sum = 1.0;
+  if (rule.shares == ExpertShares::kLogisticOfChosen) {
+    sum = kLogisticEps;
+    for (int n = 0; n < chosen; ++n) sum += logistic(n);
+  }
+  for (int n = static_cast<int>(threadIdx.x) % 32; n < chosen; n += 32) {
+    int rank = 0;
+    for (int other = 0; other < chosen; ++other) rank += found[other] < found[n] ? 1 : 0;
+    const auto share = static_cast<float>(logistic(n) / sum * rule.scale);
+    choices[rank] = {found[n], ScaledShare(rule, found[n], share)};
+  }
+  __syncwarp();
+}
+
 // A warp has a row, lane l the experts l, l + 32, …. NaN is worse than everything; of equal scores
 // the lower number is better.
 template <int kPerLane>
-__device__ void ChooseForRow(const float* mine, ExpertShares shares, int experts, int chosen,
+__device__ void ChooseForRow(const float* mine, const ShareRule& rule, int experts, int chosen,
                              float* found_scores, int* found, ExpertChoice* choices) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  float scores[kPerLane];
+  float scores[kPerLane];  // what decides
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
     const int expert = lane + 32 * i;
     const float score = expert < experts ? mine[expert] : 0.0f;
     scores[i] = score == score ? score : -INFINITY;
+    if (rule.choice_biases != nullptr && expert < experts) {
+      scores[i] = static_cast<float>(Logistic(scores[i]) + rule.choice_biases[expert]);
+    }
   }
   std::uint32_t taken = 0;  // bit i: expert lane + 32 i
 #pragma unroll
@@ -69,10 +99,11 @@ __device__ void ChooseForRow(const float* mine, ExpertShares shares, int experts
     }
   }
   __syncwarp();
+  if (rule.logistic()) return ShareByLogistic(mine, rule, chosen, found, choices);
   const float largest = found_scores[0];
   const auto power = [&](float score) { return score == largest ? 1.0f : expf(score - largest); };
   float sum = 0.0f;
-  if (shares == ExpertShares::kOfAll) {
+  if (rule.shares == ExpertShares::kOfAll) {
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
       if (lane + 32 * i < experts) sum = __fadd_rn(sum, power(scores[i]));
@@ -84,23 +115,23 @@ __device__ void ChooseForRow(const float* mine, ExpertShares shares, int experts
   for (int n = lane; n < chosen; n += 32) {
     int rank = 0;
     for (int other = 0; other < chosen; ++other) rank += found[other] < found[n] ? 1 : 0;
-    choices[rank] = {found[n], power(found_scores[n]) / sum};
+    choices[rank] = {found[n], ScaledShare(rule, found[n], power(found_scores[n]) / sum)};
   }
   __syncwarp();
 }
 
-__device__ void ChooseForRow(const float* mine, ExpertShares shares, const ExpertRoutes& routes,
+__device__ void ChooseForRow(const float* mine, const ShareRule& rule, const ExpertRoutes& routes,
                              int row, float* found_scores, int* found) {
   ExpertChoice* choices = routes.choices + row * routes.chosen;
   if (routes.experts <= 128) {
-    ChooseForRow<4>(mine, shares, routes.experts, routes.chosen, found_scores, found, choices);
+    ChooseForRow<4>(mine, rule, routes.experts, routes.chosen, found_scores, found, choices);
   } else {
-    ChooseForRow<kMostExperts / 32>(mine, shares, routes.experts, routes.chosen, found_scores,
-                                    found, choices);
+    ChooseForRow<kMostExperts / 32>(mine, rule, routes.experts, routes.chosen, found_scores, found,
+                                    choices);
   }
 }
 
-__global__ void ChooseKernel(const float* scores, std::int64_t stride, ExpertShares shares,
+__global__ void ChooseKernel(const float* scores, std::int64_t stride, ShareRule rule,
                              ExpertRoutes routes) {
   LetNextKernelStart();
   WaitForEarlierKernels();
@@ -109,7 +140,7 @@ __global__ void ChooseKernel(const float* scores, std::int64_t stride, ExpertSha
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int row = static_cast<int>(blockIdx.x) * kWarps + warp;
   if (row >= routes.rows) return;
-  ChooseForRow(scores + row * stride, shares, routes, row, found_scores[warp], found[warp]);
+  ChooseForRow(scores + row * stride, rule, routes, row, found_scores[warp], found[warp]);
 }
 
 // The sums of the values of all threads before this one, each beside its sum over all threads.
@@ -189,15 +220,14 @@ __global__ void __launch_bounds__(kGroupThreads) GroupKernel(ExpertRoutes routes
 
 // Both for few rows.
 __global__ void __launch_bounds__(kGroupThreads)
-    RouteKernel(const float* scores, std::int64_t stride, ExpertShares shares,
-                ExpertRoutes routes) {
+    RouteKernel(const float* scores, std::int64_t stride, ShareRule rule, ExpertRoutes routes) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   __shared__ float found_scores[kGroupWarps][kMostChosen];
   __shared__ int found[kGroupWarps][kMostChosen];
   const int warp = static_cast<int>(threadIdx.x) / 32;
   for (int row = warp; row < routes.rows; row += kGroupWarps) {
-    ChooseForRow(scores + row * stride, shares, routes, row, found_scores[warp], found[warp]);
+    ChooseForRow(scores + row * stride, rule, routes, row, found_scores[warp], found[warp]);
   }
   __syncthreads();
   Group(routes);
@@ -312,16 +342,16 @@ ExpertRoutes RoutesIn(void* memory, int rows, int experts, int chosen, ExpertTil
   return routes;
 }
 
-void RouteRows(cudaStream_t stream, const float* scores, std::int64_t stride, ExpertShares shares,
+void RouteRows(cudaStream_t stream, const float* scores, std::int64_t stride, const ShareRule& rule,
                const ExpertRoutes& routes) {
   if (routes.rows == 0) return;
   if (routes.rows <= kOneBlockRows) {
     return LaunchEarly(stream, {dim3(1), kGroupThreads}, "choice of experts", RouteKernel, scores,
-                       stride, shares, routes);
+                       stride, rule, routes);
   }
   const auto blocks = static_cast<unsigned>((routes.rows + kWarps - 1) / kWarps);
   LaunchEarly(stream, {dim3(blocks), kWarps * 32}, "choice of experts", ChooseKernel, scores,
-              stride, shares, routes);
+              stride, rule, routes);
   LaunchEarly(stream, {dim3(1), kGroupThreads}, "rows by expert", GroupKernel, routes);
 }
 

@@ -27,19 +27,19 @@ std::int32_t RoundUp(std::int64_t bytes, int to) {
 
 int PaddedHeadDim(int head_dim, KvType type) {
   if (type == KvType::kF32) return head_dim;
-  for (const int size : {32, 64, 80, 96, 128, 256}) {
+  for (const int size : {32, 64, 80, 96, 128, 256, 512}) {
     if (head_dim <= size) return size;
   }
   Throw(ErrorKind::kUnsupported,
-        "device cuda: heads of {} values: expected at most 256 in precision mixed (f32 takes any)",
+        "device cuda: heads of {} values: expected at most 512 in precision mixed (f32 takes any)",
         head_dim);
 }
 
-KvLayout LayoutOf(const KvShape& shape, KvType type) {
+KvLayout LayoutOf(const KvHeads& heads, KvType type) {
   KvLayout layout;
-  layout.kv_heads = shape.kv_heads;
-  layout.head_dim = shape.head_dim;
-  layout.padded_dim = PaddedHeadDim(shape.head_dim, type);
+  layout.kv_heads = heads.heads;
+  layout.head_dim = heads.dim;
+  layout.padded_dim = PaddedHeadDim(heads.dim, type);
   layout.element_bytes = ElementBytes(type);
   const std::int64_t half = std::int64_t{kPageTokens} * layout.padded_dim * layout.element_bytes;
   const int scales = type == KvType::kQ8 ? kPageTokens * 4 : 0;
@@ -50,13 +50,25 @@ KvLayout LayoutOf(const KvShape& shape, KvType type) {
   return layout;
 }
 
+std::int64_t PageBytesOf(const KvShape& shape, KvType type) {
+  std::int64_t bytes = 0;
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    const KvLayout layout = LayoutOf(shape.Of(layer), type);
+    bytes += std::int64_t{layout.block_bytes} * layout.kv_heads;
+  }
+  return bytes;
+}
+
 KvPages::KvPages(const std::shared_ptr<const Device>& device, const KvShape& shape, int page_count,
                  KvType type)
-    : shape_(shape), layout_(LayoutOf(shape, type)) {
+    : shape_(shape) {
   BANYAN_CHECK(page_count >= 0);
   pages = page_count;
-  const std::int64_t page = std::int64_t{layout_.block_bytes} * shape.kv_heads * shape.layers;
-  any_flag_offset_ = page * page_count;
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    const KvLayout& layout = layouts_.emplace_back(LayoutOf(shape.Of(layer), type));
+    begins_.push_back(any_flag_offset_);
+    any_flag_offset_ += std::int64_t{layout.block_bytes} * layout.kv_heads * page_count;
+  }
   memory_ = DeviceMemory(device, any_flag_offset_ + static_cast<std::int64_t>(sizeof(std::int32_t)),
                          "KV pages");
   memory_.Zero();
@@ -64,9 +76,21 @@ KvPages::KvPages(const std::shared_ptr<const Device>& device, const KvShape& sha
 
 KvView KvPages::Layer(int layer) const {
   BANYAN_CHECK(layer >= 0 && layer < shape_.layers);
-  const std::int64_t bytes = std::int64_t{layout_.block_bytes} * shape_.kv_heads * pages;
-  return {memory_.As<std::byte>() + layer * bytes,
-          reinterpret_cast<std::int32_t*>(memory_.As<std::byte>() + any_flag_offset_), layout_};
+  const auto index = static_cast<size_t>(layer);
+  return {memory_.As<std::byte>() + begins_[index],
+          reinterpret_cast<std::int32_t*>(memory_.As<std::byte>() + any_flag_offset_),
+          layouts_[index]};
+}
+
+std::vector<PageLayers> KvPages::Runs() const {
+  std::vector<PageLayers> runs;
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    if (layer == 0 || !(shape_.Of(layer) == shape_.Of(layer - 1))) {
+      runs.push_back({Layer(layer), 0, pages});
+    }
+    ++runs.back().layers;
+  }
+  return runs;
 }
 
 }  // namespace banyan::cuda

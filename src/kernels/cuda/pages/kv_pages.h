@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/kernels.h"
@@ -36,7 +37,11 @@ struct KvLayout {
 int PaddedHeadDim(int head_dim, KvType type);
 
 // Throws kUnsupported where this backend has no attention for the head size.
-KvLayout LayoutOf(const KvShape& shape, KvType type);
+KvLayout LayoutOf(const KvHeads& heads, KvType type);
+// Bytes of a page over all layers.
+std::int64_t PageBytesOf(const KvShape& shape, KvType type);
+
+struct PageLayers;
 
 // What kernels get: the blocks of one layer.
 struct KvView {
@@ -51,17 +56,20 @@ class KvPages : public KvMemory {
           KvType type);
 
   KvView Layer(int layer) const;
+  // All layers, in runs of neighbours that are alike.
+  std::vector<PageLayers> Runs() const;
   const KvShape& shape() const { return shape_; }
   const void* data() const { return memory_.As<void>(); }
 
  private:
   KvShape shape_;
-  KvLayout layout_;
-  DeviceMemory memory_;  // [layers, pages, kv_heads, block_bytes], then KvView::any_flag
+  std::vector<KvLayout> layouts_;     // [layers]
+  std::vector<std::int64_t> begins_;  // [layers] bytes
+  DeviceMemory memory_;  // [layers][pages, kv_heads, block_bytes], then KvView::any_flag
   std::int64_t any_flag_offset_ = 0;
 };
 
-// `first`: the blocks of layer 0; those of the others follow (KvPages).
+// Layers of one layout. `first`: the blocks of the first; those of the others follow.
 struct PageLayers {
   KvView first;
   int layers = 0, pages = 0;

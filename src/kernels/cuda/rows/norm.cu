@@ -113,6 +113,31 @@ __global__ void LongRmsNormKernel(const float* x, const float* weight, float eps
   }
 }
 
+// --- Groups of columns, each with a norm of its own ---------------------------------------------
+constexpr int kLongGroup = 1024;
+
+// A block takes a group of a row.
+template <int kGroupThreads>
+__global__ void __launch_bounds__(kGroupThreads)
+    GroupNormKernel(const float* x, GroupNorm norm, RowLayout range, float* out) {
+  __shared__ float scratch[kGroupThreads / 32];
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t first = blockIdx.y * norm.group;
+  const float* from = x + static_cast<std::int64_t>(blockIdx.x) * range.stride + first;
+  float* to = out + static_cast<std::int64_t>(blockIdx.x) * range.stride + first;
+  const float* weight = norm.weight + (norm.same_weight ? 0 : first);
+  float sum = 0.0f;
+  for (std::int64_t c = threadIdx.x; c < norm.group; c += kGroupThreads) {
+    sum = fmaf(from[c], from[c], sum);
+  }
+  sum = BlockSum(sum, scratch);
+  const float scale = 1.0f / sqrtf(sum / static_cast<float>(norm.group) + norm.eps);
+  for (std::int64_t c = threadIdx.x; c < norm.group; c += kGroupThreads) {
+    to[c] = __fmul_rn(__fmul_rn(from[c], scale), weight[c]);
+  }
+}
+
 struct NormCall {
   const float* x;
   const float* weight;
@@ -174,6 +199,19 @@ void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float
     LaunchNorm<1, __nv_bfloat16, false>(stream, call, out.bf16, {});
   } else {
     LaunchNorm<1, float, false>(stream, call, out.float32, {});
+  }
+}
+
+void RmsNormGroupsOfRows(cudaStream_t stream, const float* x, const GroupNorm& norm,
+                         RowLayout range, float* out) {
+  if (range.empty()) return;
+  const dim3 grid(static_cast<unsigned>(range.rows),
+                  static_cast<unsigned>(range.columns / norm.group));
+  if (norm.group > kLongGroup) {
+    LaunchEarly(stream, {grid, kThreads}, "norms of groups", GroupNormKernel<kThreads>, x, norm,
+                range, out);
+  } else {
+    LaunchEarly(stream, {grid, 32}, "norms of groups", GroupNormKernel<32>, x, norm, range, out);
   }
 }
 

@@ -26,6 +26,11 @@ __device__ std::byte* BlockOfSlot(const RotateCall& call, std::int32_t slot, int
              layout.block_bytes;
 }
 
+// Key heads of a row, and as many value heads.
+__host__ __device__ int KeysOf(const RotateCall& call) {
+  return call.stores ? call.kv.layout.kv_heads : 0;
+}
+
 // A line of call.lists for each thread of the grid, as far as they reach.
 __device__ void FetchLists(const RotateCall& call) {
   constexpr int kLine = 128;
@@ -124,7 +129,7 @@ __global__ void RotateLanesKernel(const __grid_constant__ RotateCall call) {
   FetchLists(call);
   constexpr int kDim = 32 * PerLane;
   const int row = blockIdx.x, lane = threadIdx.x % 32;
-  const int queries = call.heads, keys = call.kv.layout.kv_heads;
+  const int queries = call.heads, keys = KeysOf(call);
   const int h = blockIdx.y * kRotatingWarps + threadIdx.x / 32;
   const bool present = h < queries + 2 * keys;
   const bool is_query = h < queries, is_value = h >= queries + keys;
@@ -253,11 +258,11 @@ __global__ void RotateKernel(RotateCall call) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int row = blockIdx.x;
   float* qkv = call.qkv + row * call.stride;
-  const int queries = call.heads, keys = layout.kv_heads;
+  const int queries = call.heads, keys = KeysOf(call);
   float whole_query = 0.0f, whole_key = 0.0f;
   if (call.query_norm != nullptr && call.whole_norm) {
     whole_query = InverseRms(qkv, queries * dim, call.eps);
-    whole_key = InverseRms(qkv + queries * dim, keys * dim, call.eps);
+    if (keys > 0) whole_key = InverseRms(qkv + queries * dim, keys * dim, call.eps);
     __syncthreads();
   }
   float* head = shared + warp * dim;
@@ -292,6 +297,12 @@ __global__ void RotateKernel(RotateCall call) {
         for (int d = lane; d < dim; d += 32) head[d] = __fmul_rn(head[d], factor);
         __syncwarp();
       }
+    } else if (call.value_norm != nullptr) {
+      const float scale = InverseRms(head, dim, call.eps);
+      for (int d = lane; d < dim; d += 32) {
+        head[d] = __fmul_rn(__fmul_rn(head[d], scale), call.value_norm[d]);
+      }
+      __syncwarp();
     }
     if (call.type == KvType::kQ8) HadamardShared(HeadHadamardWidth(dim), dim, head);
     if (!is_value && call.scaled_query == nullptr) {
@@ -325,12 +336,13 @@ __global__ void RopeTableKernel(RopeAngles angles, float* cosine, float* sine) {
 void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call) {
   if (call.rows == 0) return;
   const KvLayout& layout = call.kv.layout;
-  const int heads = call.heads + 2 * layout.kv_heads;
+  const int heads = call.heads + 2 * KeysOf(call);
   const auto rows = static_cast<unsigned>(call.rows);
   const auto across =
       static_cast<unsigned>(call.whole_norm ? 1 : (heads + kRotatingWarps - 1) / kRotatingWarps);
   const bool sixteen_bits = call.type == KvType::kF16 || call.type == KvType::kBF16;
-  const bool whole_head = 2 * call.pairs == layout.head_dim && !call.whole_norm && sixteen_bits;
+  const bool whole_head = 2 * call.pairs == layout.head_dim && !call.whole_norm && sixteen_bits &&
+                          call.value_norm == nullptr;
   LaunchShape launch{dim3(rows, across), kRotatingWarps * 32};
   auto kernel = RotateKernel;
   if (whole_head && (layout.head_dim == 64 || layout.head_dim == 128)) {

@@ -21,7 +21,9 @@ struct RotateCall {
   const std::int32_t* slots = nullptr;  // [rows]
   const float* query_norm = nullptr;    // null: no norm
   const float* key_norm = nullptr;
-  bool whole_norm = false;  // one norm over all heads
+  const float* value_norm = nullptr;  // null: no norm
+  bool stores = true;                 // false: rows are queries alone
+  bool whole_norm = false;            // one norm over all heads
   float eps = 0.0f;
   float* qkv = nullptr;  // [rows, stride], updated in place unless `scaled_query` has the queries
   std::int64_t stride = 0;

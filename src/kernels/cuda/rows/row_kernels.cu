@@ -123,6 +123,32 @@ void LaunchGlu(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLa
   }
 }
 
+template <typename T>
+__global__ void GateColumnsKernel(Gate gate, const float* gates, RowLayout range, const T* values,
+                                  std::int64_t values_stride, T* out) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (c >= range.columns) return;
+  for (std::int64_t r = blockIdx.y; r < range.rows; r += gridDim.y) {
+    const Values<1> value = Load<1>(values + r * values_stride + c);
+    const Values<1> gated = {Gated(gate, gates[r * range.stride + c], value.v[0])};
+    Store<1>(out + r * range.stride + c, gated);
+  }
+}
+
+__global__ void GateWholeRowsKernel(Gate gate, const float* gates, std::int64_t gates_stride,
+                                    RowLayout range, float* x) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (c >= range.columns) return;
+  for (std::int64_t r = blockIdx.y; r < range.rows; r += gridDim.y) {
+    float& value = x[r * range.stride + c];
+    value = Gated(gate, gates[r * gates_stride], value);
+  }
+}
+
 struct Gelu {
   __device__ float operator()(float x) const { return x * 0.5f * erfcf(-x * 0.70710678f); }
 };
@@ -203,6 +229,28 @@ void GeGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLa
 void GeGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
                __nv_bfloat16* out) {
   LaunchGlu<GeluGate>(stream, x, x_stride, range, out);
+}
+
+void GateColumnsOfRows(cudaStream_t stream, Gate gate, const float* gates, RowLayout range,
+                       const float* values, std::int64_t values_stride, float* out) {
+  if (range.empty()) return;
+  LaunchEarly(stream, ElementGrid(range, 1), "gates", GateColumnsKernel<float>, gate, gates, range,
+              values, values_stride, out);
+}
+
+void GateColumnsOfRows(cudaStream_t stream, Gate gate, const float* gates, RowLayout range,
+                       const __nv_bfloat16* values, std::int64_t values_stride,
+                       __nv_bfloat16* out) {
+  if (range.empty()) return;
+  LaunchEarly(stream, ElementGrid(range, 1), "gates", GateColumnsKernel<__nv_bfloat16>, gate, gates,
+              range, values, values_stride, out);
+}
+
+void GateWholeRows(cudaStream_t stream, Gate gate, const float* gates, std::int64_t gates_stride,
+                   RowLayout range, float* x) {
+  if (range.empty()) return;
+  LaunchEarly(stream, ElementGrid(range, 1), "gates of rows", GateWholeRowsKernel, gate, gates,
+              gates_stride, range, x);
 }
 
 void GeluRows(cudaStream_t stream, RowLayout range, float* x) {

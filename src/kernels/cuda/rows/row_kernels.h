@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "kernels/experts.h"
+
 namespace banyan::cuda {
 
 struct RowLayout {
@@ -51,6 +53,16 @@ void AddRows(cudaStream_t stream, const float* delta, const float* bias, RowLayo
 // of QuantizeRows.
 void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float eps,
                  RowLayout range, RowOutput out);
+// In norm.cu: every `group` columns by themselves, a divisor of them; `weight` is of all columns
+// or, with `same_weight`, of one group. x and out may be the same.
+struct GroupNorm {
+  std::int64_t group = 0;
+  const float* weight = nullptr;
+  bool same_weight = false;
+  float eps = 0.0f;
+};
+void RmsNormGroupsOfRows(cudaStream_t stream, const float* x, const GroupNorm& norm,
+                         RowLayout range, float* out);
 // In norm.cu. x and out may be the same.
 void LayerNormRows(cudaStream_t stream, const float* x, const float* weight, const float* bias,
                    float eps, RowLayout range, float* out);
@@ -68,6 +80,16 @@ void GeGluRows(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLa
                RowOutput out);
 void GeGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_stride, RowLayout range,
                __nv_bfloat16* out);
+
+// out[r] = gate(gates[r]) * values[r]; range is of gates and out, which may be the same; values
+// have rows of values_stride elements and may be out as well.
+void GateColumnsOfRows(cudaStream_t stream, Gate gate, const float* gates, RowLayout range,
+                       const float* values, std::int64_t values_stride, float* out);
+void GateColumnsOfRows(cudaStream_t stream, Gate gate, const float* gates, RowLayout range,
+                       const __nv_bfloat16* values, std::int64_t values_stride, __nv_bfloat16* out);
+// x[r] *= gate(gates[r * gates_stride]).
+void GateWholeRows(cudaStream_t stream, Gate gate, const float* gates, std::int64_t gates_stride,
+                   RowLayout range, float* x);
 
 // --- Rows in 8 bits, made of bf16 rows (int8_rows.cu) -------------------------------------------
 // When the kernel that reads the codes may begin.

@@ -3,6 +3,8 @@
 
 #include <cuda_bf16.h>
 
+#include "kernels/experts.h"
+
 namespace banyan::cuda {
 
 __device__ inline float SwiGlu(float gate, float up) {
@@ -24,6 +26,15 @@ __device__ inline float GeGlu(float gate, float up) {
   const float inner = fmaf(__fmul_rn(gate, gate), 0.044715f, 1.0f);
   const float power = __fmul_rn(__fmul_rn(gate, -1.59576912f), inner);
   return __fmul_rn(gate / __fadd_rn(1.0f, expf(power)), up);
+}
+
+__device__ inline float LogisticGate(float gate, float value) {
+  return value / __fadd_rn(1.0f, expf(-gate));
+}
+
+__device__ inline float Gated(Gate function, float gate, float value) {
+  if (function == Gate::kLogistic) return LogisticGate(gate, value);
+  return function == Gate::kSilu ? SwiGlu(gate, value) : GeGlu(gate, value);
 }
 
 }  // namespace banyan::cuda

@@ -39,11 +39,29 @@ Int8Rows CodesIn(const TensorMemory& memory) {
   return {codes, reinterpret_cast<float*>(codes + memory.rows * CodeStride(memory.columns))};
 }
 
+// Rows of another width than what is there are about to be written, all of them.
+void SetWidth(TensorMemory& memory, const Tensor& tensor) {
+  if (tensor.columns == memory.width) return;
+  memory.several_widths = true;
+  memory.width = tensor.columns;
+  if (memory.device->recording != nullptr) memory.device->recording->widths[&memory] = memory.width;
+  SetBf16Rows(memory, 0);
+  SetInt8Rows(memory, 0);
+}
+
+// Zeros where products read the padding of the tensor's rows, which are about to be written.
+void ClearPadding(const TensorMemory& memory, const Tensor& tensor, const DeviceMemory& form,
+                  std::int64_t element_bytes) {
+  if (!memory.several_widths || tensor.columns == Stride(tensor.columns)) return;
+  const auto bytes = static_cast<size_t>(tensor.rows * Stride(tensor.columns) * element_bytes);
+  Check(cudaMemsetAsync(form.As<void>(), 0, bytes, memory.device->stream), "clear");
+}
+
 // Moves the bf16 rows from `begin` on to float32.
 void ToFloat32(TensorMemory& memory, std::int64_t begin) {
   if (memory.bf16_rows <= begin) return;
-  const std::int64_t stride = Stride(memory.columns);
-  const RowLayout range{memory.bf16_rows - begin, memory.columns, stride};
+  const std::int64_t stride = Stride(memory.width);
+  const RowLayout range{memory.bf16_rows - begin, memory.width, stride};
   RowsToFloat32(memory.device->stream, memory.bf16.As<__nv_bfloat16>() + begin * stride, range,
                 memory.float32.As<float>() + begin * stride);
   SetBf16Rows(memory, begin);
@@ -62,7 +80,7 @@ Tensor NewTensor(const std::shared_ptr<const Device>& device, std::int64_t rows,
   auto memory = std::make_shared<TensorMemory>();
   memory->device = device;
   memory->rows = rows;
-  memory->columns = columns;
+  memory->columns = memory->width = columns;
   memory->float32 = DeviceMemory(device, rows * Stride(columns) * 4, "activations");
   memory->float32.Zero();
   return Tensor{memory, rows, columns};
@@ -72,6 +90,7 @@ bool IsBf16(const Tensor& tensor) { return tensor.rows > 0 && Of(tensor).bf16_ro
 
 float* Float32(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
+  BANYAN_CHECK(tensor.columns == memory.width || memory.bf16_rows == 0);
   ToFloat32(memory, 0);
   SetInt8Rows(memory, 0);
   return memory.float32.As<float>();
@@ -79,20 +98,24 @@ float* Float32(const Tensor& tensor) {
 
 float* Float32ForWriting(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
+  SetWidth(memory, tensor);
   ToFloat32(memory, tensor.rows);
   SetBf16Rows(memory, 0);
   SetInt8Rows(memory, 0);
+  ClearPadding(memory, tensor, memory.float32, 4);
   return memory.float32.As<float>();
 }
 
 const __nv_bfloat16* Bf16(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   MakeNarrow(memory);
+  BANYAN_CHECK(tensor.columns == memory.width || memory.bf16_rows == 0);
   // float32 stays the form of these rows: their bf16 copy is for this reader alone.
   const std::int64_t begin = memory.bf16_rows;
   if (begin < tensor.rows) {
-    const std::int64_t stride = Stride(memory.columns);
-    const RowLayout range{tensor.rows - begin, memory.columns, stride};
+    if (begin == 0) ClearPadding(memory, tensor, memory.bf16, 2);
+    const std::int64_t stride = Stride(tensor.columns);
+    const RowLayout range{tensor.rows - begin, tensor.columns, stride};
     RowsToBf16(memory.device->stream, memory.float32.As<float>() + begin * stride, range,
                memory.bf16.As<__nv_bfloat16>() + begin * stride);
   }
@@ -102,7 +125,16 @@ const __nv_bfloat16* Bf16(const Tensor& tensor) {
 __nv_bfloat16* Bf16ForWriting(const Tensor& tensor) {
   TensorMemory& memory = Of(tensor);
   MakeNarrow(memory);
+  SetWidth(memory, tensor);
   SetBf16Rows(memory, std::max(memory.bf16_rows, tensor.rows));
+  SetInt8Rows(memory, 0);
+  ClearPadding(memory, tensor, memory.bf16, 2);
+  return memory.bf16.As<__nv_bfloat16>();
+}
+
+__nv_bfloat16* Bf16ForUpdate(const Tensor& tensor) {
+  TensorMemory& memory = Of(tensor);
+  BANYAN_CHECK(memory.bf16_rows >= tensor.rows && tensor.columns == memory.width);
   SetInt8Rows(memory, 0);
   return memory.bf16.As<__nv_bfloat16>();
 }
@@ -112,7 +144,7 @@ Int8Rows Codes(const Tensor& tensor) {
   MakeCodes(memory);
   if (memory.int8_rows < tensor.rows) {
     const __nv_bfloat16* rows = Bf16(tensor);
-    QuantizeRows(memory.device->stream, rows, {tensor.rows, memory.columns, Stride(memory.columns)},
+    QuantizeRows(memory.device->stream, rows, {tensor.rows, tensor.columns, Stride(tensor.columns)},
                  CodeReader::kWaits, CodesIn(memory));
     SetInt8Rows(memory, tensor.rows);
   }

@@ -5,6 +5,9 @@
 //
 //   rows   0 ........ bf16_rows ........ rows
 //          | bf16     | float32               |
+//
+// Tensors of fewer columns may use the memory (Tensor::Narrow). What was written with one width is
+// lost when another is written.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -25,8 +28,10 @@ inline std::int64_t Stride(std::int64_t columns) { return (columns + 15) / 16 * 
 struct TensorMemory {
   std::shared_ptr<const Device> device;
   std::int64_t rows = 0, columns = 0;
-  DeviceMemory float32;  // float32 [rows, Stride(columns)]
-  DeviceMemory bf16;     // bf16, made at the first use
+  std::int64_t width = 0;       // columns of what was written last
+  bool several_widths = false;  // so no padding is zero by itself
+  DeviceMemory float32;         // float32 [rows, Stride(columns)]
+  DeviceMemory bf16;            // bf16, made at the first use
   std::int64_t bf16_rows = 0;
   DeviceMemory codes;  // int8 [rows, CodeStride(columns)], then scales; made at the first use
   std::int64_t int8_rows = 0;  // leading rows whose codes are there
@@ -34,9 +39,10 @@ struct TensorMemory {
 
 // What recorded operations do to tensors on the host's side: the forms that they leave.
 struct Recording {
-  std::map<TensorMemory*, std::int64_t> bf16_rows, int8_rows;
+  std::map<TensorMemory*, std::int64_t> bf16_rows, int8_rows, widths;
 
   void Repeat() const {
+    for (const auto& [memory, columns] : widths) memory->width = columns;
     for (const auto& [memory, rows] : bf16_rows) memory->bf16_rows = rows;
     for (const auto& [memory, rows] : int8_rows) memory->int8_rows = rows;
   }
@@ -55,6 +61,8 @@ float* Float32ForWriting(const Tensor& tensor);
 const __nv_bfloat16* Bf16(const Tensor& tensor);
 // The same for a writer of all of the tensor's rows.
 __nv_bfloat16* Bf16ForWriting(const Tensor& tensor);
+// To change rows where they are. REQUIRES: IsBf16.
+__nv_bfloat16* Bf16ForUpdate(const Tensor& tensor);
 // The codes of the tensor's bf16 rows, to read.
 Int8Rows Codes(const Tensor& tensor);
 // The same for a writer of all rows, who writes them as bf16 as well (after Bf16ForWriting).

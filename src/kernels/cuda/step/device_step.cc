@@ -79,17 +79,15 @@ enum StepArray {
   kSlots,
   kLogitIndex,
   kMergeBegin,
-  kCounts,
-  kManyRows,
-  kFewRows,
   kPages,
   kMerges,
-  kCosine,
-  kSine,
-  kStepArrays
+  kRuns,
+  kPieces,
+  kUnits,  // kArraysOfUnits for each split; the tables below are behind all of them
 };
+constexpr size_t kArraysOfUnits = 3;  // counts, units of many rows, units of few rows
 
-// `first`: the index of kCounts in `memory`; the others follow.
+// `first`: the index of the counts in `memory`; the others follow.
 UnitLists ListsIn(const StepMemory& memory, size_t first, const UnitCounts& counts) {
   UnitLists lists;
   lists.has_wide = counts.wide > 0;
@@ -135,13 +133,13 @@ std::vector<float> QueryFactors(const Batch& batch, std::span<const RopeTable> r
 }  // namespace
 
 DeviceStep::Layout DeviceStep::layout() const {
-  return {memory_->version(),
-          units_.many_rows,
-          split_,
-          units_.has_wide,
-          units_.has_narrow,
-          single_partials,
-          partials <= kLongestShortList * rows};
+  Layout layout{
+      memory_->version(), {}, single_partials, partials <= kLongestShortList * rows, waves_};
+  for (const SplitUnits& units : units_) {
+    layout.units.push_back(
+        {units.split, units.lists.many_rows, units.lists.has_wide, units.lists.has_narrow});
+  }
+  return layout;
 }
 
 HostUnits DeviceStep::Units(const UnitSplit& split) const {
@@ -163,7 +161,7 @@ std::unique_ptr<StepMemory> StepSender::MemoryForStep() {
 
 std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const AttentionPlan& plan,
                                              std::span<const RopeTable> ropes,
-                                             const UnitSplit& split) {
+                                             std::span<const UnitSplit> splits) {
   auto step = std::make_unique<DeviceStep>();
   step->device_ = device_;
   step->pool_ = pool_;
@@ -178,7 +176,10 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->row_positions_ = batch.positions;
   step->wide_blocks_ = plan.many_row_workers > 0 ? plan.many_row_workers : device_->multiprocessors;
   step->reads_again_ = plan.reads_again;
-  const HostUnits units = step->Units(split);
+  std::vector<HostUnits> units;
+  for (const UnitSplit& split : splits) units.push_back(step->Units(split));
+  const StateWaves states = WavesOf(batch.states);
+  step->waves_ = states.waves;
   const std::vector<MergeStep> merges = MergeStepsOf(plan);
 
   size_t table = 0;  // bytes of all ropes' cosines
@@ -186,7 +187,8 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
     table += batch.tokens.size() * TableStride(rope) * sizeof(float);
   }
   const std::vector<float> query_factors = QueryFactors(batch, ropes);
-  StepMemory::Array arrays[kStepArrays];
+  const size_t cosines = kUnits + kArraysOfUnits * units.size(), sines = cosines + 1;
+  std::vector<StepMemory::Array> arrays(sines + 1);
   const std::vector<std::int32_t> logit_variants = VariantsOf(batch, StepRows::kLogits);
   arrays[kVariants] = ArrayOf(batch.variants);
   arrays[kLogitVariants] = ArrayOf(logit_variants);
@@ -196,13 +198,18 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   arrays[kSlots] = ArrayOf(batch.slots);
   arrays[kLogitIndex] = ArrayOf(batch.logit_rows);
   arrays[kMergeBegin] = ArrayOf(plan.merge_begin);
-  arrays[kCounts] = {&units.counts, sizeof(units.counts)};
-  arrays[kManyRows] = ArrayOf(units.many_rows);
-  arrays[kFewRows] = ArrayOf(units.few_rows);
   arrays[kPages] = ArrayOf(plan.pages);
   arrays[kMerges] = ArrayOf(merges);
-  arrays[kCosine] = {nullptr, table};
-  arrays[kSine] = {nullptr, table};
+  arrays[kRuns] = ArrayOf(states.runs);
+  arrays[kPieces] = ArrayOf(states.pieces);
+  for (size_t i = 0; i < units.size(); ++i) {
+    const size_t first = kUnits + kArraysOfUnits * i;
+    arrays[first] = {&units[i].counts, sizeof(units[i].counts)};
+    arrays[first + 1] = ArrayOf(units[i].many_rows);
+    arrays[first + 2] = ArrayOf(units[i].few_rows);
+  }
+  arrays[cosines] = {nullptr, table};
+  arrays[sines] = {nullptr, table};
   StepMemory& memory = *step->memory_;
   memory.Send(arrays, staging_);
 
@@ -215,8 +222,10 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
   step->pages = reinterpret_cast<const std::int32_t*>(memory.at(kPages));
   step->merge_begin = reinterpret_cast<const std::int32_t*>(memory.at(kMergeBegin));
   step->merges = reinterpret_cast<const MergeStep*>(memory.at(kMerges));
-  auto* cosine = reinterpret_cast<float*>(memory.at(kCosine));
-  auto* sine = reinterpret_cast<float*>(memory.at(kSine));
+  step->runs_ = reinterpret_cast<const StateRun*>(memory.at(kRuns));
+  step->pieces_ = reinterpret_cast<const StatePiece*>(memory.at(kPieces));
+  auto* cosine = reinterpret_cast<float*>(memory.at(cosines));
+  auto* sine = reinterpret_cast<float*>(memory.at(sines));
   const auto* factor = reinterpret_cast<const float*>(memory.at(kQueryFactors));
   for (const RopeTable& rope : ropes) {
     step->ropes.push_back({cosine, sine, rope.query_interval > 0 ? factor : nullptr});
@@ -224,22 +233,25 @@ std::unique_ptr<DeviceStep> StepSender::Send(const Batch& batch, const Attention
     sine += batch.tokens.size() * TableStride(rope);
     factor += batch.tokens.size();
   }
-  step->lists = {memory.at(kPositions), memory.at(kCosine)};
-  step->split_ = split;
-  step->units_ = ListsIn(memory, kCounts, units.counts);
+  step->lists = {memory.at(kPositions), memory.at(cosines)};
+  for (size_t i = 0; i < units.size(); ++i) {
+    step->units_.push_back(
+        {splits[i], ListsIn(memory, kUnits + kArraysOfUnits * i, units[i].counts)});
+  }
   return step;
 }
 
 const UnitLists& DeviceStep::UnitsFor(const UnitSplit& split, Staging& staging) const {
-  if (split_ == split) return units_;
+  const auto known = std::ranges::find(units_, split, &SplitUnits::split);
+  if (known != units_.end()) return known->lists;
   const HostUnits units = Units(split);
   const StepMemory::Array arrays[] = {
       {&units.counts, sizeof(units.counts)}, ArrayOf(units.many_rows), ArrayOf(units.few_rows)};
-  other_units_ = std::make_unique<StepMemory>(device_);
-  other_units_->Send(arrays, staging);
-  split_ = split;
-  units_ = ListsIn(*other_units_, 0, units.counts);
-  return units_;
+  auto memory = std::make_unique<StepMemory>(device_);
+  memory->Send(arrays, staging);
+  units_.push_back({split, ListsIn(*memory, 0, units.counts)});
+  other_units_.push_back(std::move(memory));
+  return units_.back().lists;
 }
 
 }  // namespace banyan::cuda

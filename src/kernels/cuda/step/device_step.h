@@ -1,6 +1,7 @@
 // A step's batch and plan in device memory, and how they get there.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/states/device_states.h"
 #include "kernels/kernels.h"
 
 namespace banyan::cuda {
@@ -54,14 +56,15 @@ class PartialMemory {
   // many partials there are: recorded launches find those of later steps.
   PartialArrays Reserve(std::int64_t partials, const AttentionShape& shape) {
     BANYAN_CHECK(partials * shape.heads <= std::numeric_limits<std::int32_t>::max());
-    partial_bytes_ = BytesOf(shape);
-    if (!Holds(partials, partial_bytes_)) {
-      const std::int64_t bytes = partials * partial_bytes_;
+    const std::int64_t partial_bytes = BytesOf(shape);
+    largest_partial_ = std::max(largest_partial_, partial_bytes);
+    if (!Holds(partials, partial_bytes)) {
+      const std::int64_t bytes = partials * largest_partial_;
       if (device_->recording == nullptr)
         memory_ = {};  // else the allocation is refused, and this stays
       memory_ = DeviceMemory(device_, bytes + bytes / 4, "partials of attention");
     }
-    const std::int64_t heads = memory_.bytes() / partial_bytes_ * shape.heads;
+    const std::int64_t heads = memory_.bytes() / partial_bytes * shape.heads;
     float* value = memory_.As<float>();
     return {value, value + heads * shape.head_dim, value + heads * (shape.head_dim + 1)};
   }
@@ -79,8 +82,8 @@ class PartialMemory {
   bool Holds(std::int64_t partials, std::int64_t partial_bytes) const {
     return partials * partial_bytes <= memory_.bytes();
   }
-  // Of one partial of the last call.
-  std::int64_t partial_bytes() const { return partial_bytes_; }
+  // Of one partial of the largest shape.
+  std::int64_t partial_bytes() const { return largest_partial_; }
   const void* data() const { return memory_.As<void>(); }
   std::int64_t bytes() const { return memory_.bytes(); }
 
@@ -91,7 +94,7 @@ class PartialMemory {
 
   std::shared_ptr<const Device> device_;
   DeviceMemory memory_, queries_;
-  std::int64_t partial_bytes_ = 0;
+  std::int64_t largest_partial_ = 0;
 };
 
 // A step's batch and plan in device memory.
@@ -120,21 +123,27 @@ class DeviceStep : public StepInputs {
   std::int32_t partials = 0;
   bool single_partials = false;  // every row has one
   ContextOnDevice context;
+  RunsOnDevice states() const { return {runs_, pieces_, waves_}; }
   // The arrays above that attention reads, side by side, with others and with room between them.
   std::span<const std::byte> lists;
 
-  // Work units for a split; sent when the step was uploaded for another.
+  // Work units for a split; sent when the step was uploaded without it.
   const UnitLists& UnitsFor(const UnitSplit& split, Staging& staging) const;
 
   // Of the work units as they are now, and of all else that launches of the step depend on beside
   // its counts of rows: steps of equal layouts can share recorded launches.
+  struct UnitLayout {
+    UnitSplit split;
+    const WorkUnit* units = nullptr;
+    bool has_wide = false, has_narrow = false;
+    auto operator<=>(const UnitLayout&) const = default;
+  };
   struct Layout {
     std::uint64_t memory = 0;  // StepMemory::version
-    const WorkUnit* units = nullptr;
-    UnitSplit split;
-    bool has_wide = false, has_narrow = false;
+    std::vector<UnitLayout> units;
     bool single_partials = false;
     bool short_lists = false;  // what the merge is shaped by (merge.cu)
+    std::vector<StateWave> waves;
     auto operator<=>(const Layout&) const = default;
   };
   Layout layout() const;
@@ -151,9 +160,15 @@ class DeviceStep : public StepInputs {
   std::vector<std::int32_t> row_positions_;  // [rows]
   int wide_blocks_ = 0;                      // see UnitsOf
   bool reads_again_ = false;                 // AttentionPlan::reads_again
-  mutable UnitSplit split_;
-  mutable UnitLists units_;
-  mutable std::unique_ptr<StepMemory> other_units_;
+  const StateRun* runs_ = nullptr;           // of StateWaves
+  const StatePiece* pieces_ = nullptr;
+  std::vector<StateWave> waves_;
+  struct SplitUnits {
+    UnitSplit split;
+    UnitLists lists;
+  };
+  mutable std::vector<SplitUnits> units_;
+  mutable std::vector<std::unique_ptr<StepMemory>> other_units_;
 };
 
 class StepSender {
@@ -163,10 +178,11 @@ class StepSender {
         staging_(staging),
         pool_(std::make_shared<std::vector<std::unique_ptr<StepMemory>>>()) {}
 
-  // `ropes` are those that rows will be rotated by; `split` is what attention is expected to ask
+  // `ropes` are those that rows will be rotated by; `splits` are what attention is expected to ask
   // for.
   std::unique_ptr<DeviceStep> Send(const Batch& batch, const AttentionPlan& plan,
-                                   std::span<const RopeTable> ropes, const UnitSplit& split);
+                                   std::span<const RopeTable> ropes,
+                                   std::span<const UnitSplit> splits);
 
  private:
   std::unique_ptr<StepMemory> MemoryForStep();

@@ -42,7 +42,9 @@ void StepAttention::SetRopes(std::span<const RopeTable> ropes) {
 
 std::unique_ptr<DeviceStep> StepAttention::Upload(const Batch& batch, const AttentionPlan& plan,
                                                   const PendingChoices* earlier) {
-  auto step = steps_.Send(batch, plan, ropes_, last_split_);
+  if (!asked_.empty()) splits_ = asked_;
+  asked_.clear();
+  auto step = steps_.Send(batch, plan, ropes_, splits_);
   if (std::any_of(batch.tokens.begin(), batch.tokens.end(), IsChoice)) {
     BANYAN_CHECK(earlier != nullptr);
     FeedChosen(device_->stream, static_cast<const DeviceChoices*>(earlier)->results(), step->rows,
@@ -75,6 +77,8 @@ void StepAttention::RotateAndStore(const DeviceStep& step, const AttentionShape&
   call.slots = step.slots;
   call.query_norm = Values(norm.query);
   call.key_norm = Values(norm.key);
+  call.value_norm = Values(norm.value);
+  call.stores = shape.stores;
   call.whole_norm = norm.whole;
   call.eps = norm.eps;
   call.qkv = Float32(qkv);
@@ -90,10 +94,11 @@ void StepAttention::RotateAndStore(const DeviceStep& step, const AttentionShape&
 
 void StepAttention::Attend(const DeviceStep& step, const AttentionShape& shape, const Tensor& qkv,
                            const KvView& kv, Tensor& out) {
-  last_split_ = {shape.heads / shape.kv_heads, shape.kv_heads, FormOf(step, shape)};
+  const UnitSplit split = {shape.heads / shape.kv_heads, shape.kv_heads, FormOf(step, shape)};
+  if (std::ranges::find(asked_, split) == asked_.end()) asked_.push_back(split);
   AttentionCall call;
-  call.units = step.UnitsFor(last_split_, staging_);
-  call.form = last_split_.form;
+  call.units = step.UnitsFor(split, staging_);
+  call.form = split.form;
   call.next_unit = next_unit_.As<std::int32_t>();
   call.pages = step.pages;
   call.positions = step.positions;

@@ -48,8 +48,9 @@ class StepAttention {
   StepSender steps_;
   DeviceMemory next_unit_;  // see AttentionCall
   std::vector<RopeTable> ropes_;
-  std::vector<DeviceMemory> inverse_frequencies_;     // of each rope
-  UnitSplit last_split_ = {1, 1, UnitForm::kBlocks};  // of the last Attend
+  std::vector<DeviceMemory> inverse_frequencies_;  // of each rope
+  // What layers ask Attend for: in the last step that was not replayed, and since the last Upload.
+  std::vector<UnitSplit> splits_ = {{1, 1, UnitForm::kBlocks}}, asked_;
   PartialMemory partials_;
   const float* rotated_ = nullptr;  // whose queries partials_ has
 };

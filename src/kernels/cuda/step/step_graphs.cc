@@ -15,6 +15,10 @@ constexpr int kMostRows = 1024;
 constexpr int kMostGraphs = 32;    // some hundred launches each
 constexpr size_t kMostSeen = 512;  // shapes
 
+const void* StatesOf(const KvMemory& kv) {
+  return kv.states == nullptr ? nullptr : static_cast<const DeviceStates&>(*kv.states).data();
+}
+
 }  // namespace
 
 StepGraphs::~StepGraphs() {
@@ -38,6 +42,7 @@ void StepGraphs::Run(const StepInputs& step, const KvMemory& kv, int variant,
                 step.logit_rows,
                 on_device.layout(),
                 static_cast<const KvPages&>(kv).data(),
+                StatesOf(kv),
                 partials_.data(),
                 partials_.queries(),
                 partials_.bytes()};

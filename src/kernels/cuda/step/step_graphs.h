@@ -40,6 +40,7 @@ class StepGraphs : public Recorder {
     int variant = 0, rows = 0, logit_rows = 0;
     DeviceStep::Layout layout;
     const void* kv = nullptr;
+    const void* states = nullptr;
     const void* partials = nullptr;
     const void* queries = nullptr;
     std::int64_t partials_bytes = 0;

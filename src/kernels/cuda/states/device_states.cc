@@ -1,0 +1,66 @@
+// Where states lie on the device (device_states.h).
+#include "kernels/cuda/states/device_states.h"
+
+#include "base/error.h"
+
+namespace banyan::cuda {
+namespace {
+
+std::int64_t WindowFloats(const StateShape& shape) {
+  return std::int64_t{shape.taps - 1} * shape.channels;
+}
+
+}  // namespace
+
+DeviceStates::DeviceStates(const std::shared_ptr<const Device>& device, const StateShape& shape,
+                           int layers, int slot_count)
+    : shape_(shape),
+      layers_(layers),
+      matrices_(shape.floats() - WindowFloats(shape)),
+      window_(WindowFloats(shape)) {
+  if (shape.heads > 0 && shape.key_dim > kMostKeyDim) {
+    Throw(ErrorKind::kUnsupported,
+          "device cuda: matrices of states for keys of {} values: expected at most {}",
+          shape.key_dim, kMostKeyDim);
+  }
+  BANYAN_CHECK(shape.taps <= kMostTaps);
+  slots = slot_count;
+  memory_ = DeviceMemory(device, shape.bytes() * layers * slots, "states");
+}
+
+StateView DeviceStates::Layer(int layer) const {
+  BANYAN_CHECK(layer >= 0 && layer < layers_);
+  float* const windows = memory_.As<float>() + matrices_ * layers_ * slots;
+  return {memory_.As<float>() + matrices_ * layer, windows + window_ * layer, matrices_ * layers_,
+          window_ * layers_};
+}
+
+void DeviceStates::Copy(cudaStream_t stream, std::span<const StateCopy> copies) {
+  for (const StateCopy& copy : copies) {
+    BANYAN_CHECK(copy.from >= 0 && copy.from < slots && copy.to >= 0 && copy.to < slots);
+  }
+  const StateView first = Layer(0);
+  CopyStatesOnDevice(stream, copies, first.matrices, first.matrices_stride);
+  CopyStatesOnDevice(stream, copies, first.windows, first.windows_stride);
+}
+
+ScanLaunch ScanLaunchOf(const ScanCall& call) {
+  const StateShape& shape = call.shape;
+  ScanLaunch launch;
+  launch.heads = shape.heads;
+  launch.heads_of_key = shape.heads / shape.key_heads;
+  launch.key_dim = shape.key_dim;
+  launch.value_dim = shape.value_dim;
+  launch.delta = shape.rule == StateRule::kDelta;
+  const int keys = shape.key_heads * shape.key_dim;
+  launch.key_column = launch.delta ? keys : shape.values();
+  launch.query_column = launch.delta ? 0 : shape.values() + keys;
+  launch.value_column = launch.delta ? 2 * keys : 0;
+  launch.step_column = call.step_column;
+  launch.strength_column = call.strength_column;
+  launch.least_step = call.least_step;
+  launch.most_step = call.most_step;
+  return launch;
+}
+
+}  // namespace banyan::cuda
