@@ -8,6 +8,7 @@
 //   cuda_times --coded [ROWS...]      the products in 8 bits, by every kernel and tile
 //   cuda_times --compact [ROWS...]    the products with quantised weights kept as stored, by type
 //   cuda_times --experts [ROWS...]    the experts of a layer of the qwen3-30b-a3b shape
+//   cuda_times --states     a layer that keeps a state, of three models
 //   cuda_times --decisions MODEL... > FILE      the table of decisions about products that ships
 //                           for this device; without a model those of all that it knows
 //   cuda_times --check      compares our kernels for few and for many rows with the plain chain on
@@ -25,6 +26,7 @@
 #include "cuda_times_experts.h"
 #include "cuda_times_layer.h"
 #include "cuda_times_products.h"
+#include "cuda_times_states.h"
 #include "kernels/cuda/products/product_kernels.h"
 #include "kernels/cuda/products/product_trial.h"
 
@@ -130,6 +132,10 @@ int Main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--check") == 0) {
     const int wrong = CheckManyRows() + CheckFewRows();
     return wrong == 0 ? 0 : 1;
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--states") == 0) {
+    ReportStateTimes();
+    return 0;
   }
   bool fast = false, sweep = false, step = false, sustained = false, coded = false, experts = false;
   bool compact = false;

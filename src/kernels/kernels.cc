@@ -22,32 +22,12 @@ constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes
 
 }  // namespace
 
-void Kernels::RmsNormGroups(const Tensor&, std::int64_t, const Vector&, float, Tensor&) {
-  BANYAN_CHECK(any_layers());  // a backend that has such layers has all operations
-}
-
-void Kernels::GateColumns(Gate, const Tensor&, const Tensor&, std::int64_t, Tensor&) {
-  BANYAN_CHECK(any_layers());
-}
-
-void Kernels::GateRows(Gate, const Tensor&, Tensor&) { BANYAN_CHECK(any_layers()); }
-
-void Kernels::Convolve(const StepInputs&, const ConvolutionCall&, StateMemory&, Tensor&) {
-  BANYAN_CHECK(any_layers());
-}
-
-void Kernels::Scan(const StepInputs&, const ScanCall&, StateMemory&, Tensor&) {
-  BANYAN_CHECK(any_layers());
-}
-
 std::shared_ptr<StateMemory> Kernels::NewStateMemory(const StateShape& shape, int layers,
                                                      int slots) {
-  BANYAN_CHECK(any_layers());
   return std::make_shared<HostStates>(shape, layers, slots);
 }
 
 void Kernels::CopyStates(std::span<const StateCopy> copies, StateMemory& states) {
-  BANYAN_CHECK(any_layers());
   for (const StateCopy& copy : copies) AsHostStates(states).Copy(copy);
 }
 

@@ -97,8 +97,7 @@ struct KvShape {
   int layers = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  // [layers] of memory whose layers differ: a backend with any_layers() alone has such. Empty: all
-  // are as above.
+  // [layers] of memory whose layers differ. Empty: all are as above.
   std::vector<KvHeads> by_layer{};
 
   KvHeads Of(int layer) const {
@@ -125,7 +124,7 @@ struct AttentionShape {
 struct QkNormWeights {
   const Vector* query = nullptr;  // [head_dim], or [heads * head_dim] when `whole`
   const Vector* key = nullptr;    // [head_dim], or [kv_heads * head_dim] when `whole`
-  const Vector* value = nullptr;  // [head_dim] of V; where any_layers()
+  const Vector* value = nullptr;  // [head_dim] of V
   bool whole = false;             // one norm over all heads' values instead of one per head
   float eps = 0.0f;
 };
@@ -186,11 +185,6 @@ class Kernels {
   // Which items of several groups pay off; kernels accept any plan.
   virtual GroupJoining JoiningFor(const AttentionShape& /*shape*/) const { return {}; }
   virtual const KernelOptions& options() const = 0;
-  // Whether it has layers of all kinds: KvShape::by_layer, AttentionShape without `stores`, and the
-  // operations that say so.
-  virtual bool any_layers() const { return false; }
-  // Whether it has StateShape::tiled.
-  virtual bool tiled_heads() const { return false; }
   // Whether operations return before they are done, so that the host can prepare the next step.
   virtual bool asynchronous() const { return false; }
   // The highest rates this machine reaches, measured now (some tens of milliseconds): large matrix
@@ -209,7 +203,7 @@ class Kernels {
   virtual void ExpectWeights(std::int64_t /*weights*/) {}
   // A matrix [sum of rows, columns] of the given parts stacked by rows (fused Q, K, V may have
   // different types), in the backend's own layout. If `row_order` is not empty, row i is stacked
-  // source row row_order[i]; where any_layers(), not all of them need be there. REQUIRES: equal
+  // source row row_order[i]; not all of them need be there. REQUIRES: equal
   // columns.
   virtual std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                                    std::span<const std::int32_t> row_order) = 0;
@@ -239,7 +233,7 @@ class Kernels {
   virtual void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
                           KvMemory& kv) = 0;
   // Memory for states of `layers` layers; their values are undefined. Throws kLimit when memory
-  // runs out. Where any_layers(), like all that takes states; the default keeps them on the host.
+  // runs out. The default keeps them on the host.
   virtual std::shared_ptr<StateMemory> NewStateMemory(const StateShape& shape, int layers,
                                                       int slots);
   // In the order of operations. REQUIRES: as CopyPages.
@@ -275,9 +269,9 @@ class Kernels {
   virtual void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
                          Tensor& out) = 0;
   // RmsNorm of each group of so many columns by itself; `weight` is of all columns, or of one group
-  // and the same for all. Where any_layers().
+  // and the same for all.
   virtual void RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
-                             Tensor& out);
+                             Tensor& out) = 0;
   // x[r] = 0.
   virtual void Clear(Tensor& x) = 0;
   // x[r] += delta[r].
@@ -318,18 +312,19 @@ class Kernels {
                       const Tensor& qkv, const KvMemory& kv, Tensor& out) = 0;
   // out[r][i] = gate(x[r][i]) * x[r][n + i].                            x [rows, 2n], out [rows, n]
   virtual void Glu(Gate gate, const Tensor& x, Tensor& out) = 0;
-  // out[r][i] = gate(gates[r][i]) * values[r][first + i]. Where any_layers().
+  // out[r][i] = gate(gates[r][i]) * values[r][first + i].
   //                                       gates, out [rows, n], values [rows, at least first + n]
   virtual void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
-                           Tensor& out);
-  // x[r][i] *= gate(gates[r][0]). Where any_layers().                   gates [rows, 1]
-  virtual void GateRows(Gate gate, const Tensor& gates, Tensor& x);
+                           Tensor& out) = 0;
+  // x[r][i] *= gate(gates[r][0]).                                       gates [rows, 1]
+  virtual void GateRows(Gate gate, const Tensor& gates, Tensor& x) = 0;
   // The convolution and the matrices of a layer that keeps a state (states.h); runs as
   // Batch::states says. Convolve changes the state's window, Scan its matrices.
   //                       out [rows, channels] of Convolve, [rows, heads * value_dim] of Scan
   virtual void Convolve(const StepInputs& step, const ConvolutionCall& call, StateMemory& states,
-                        Tensor& out);
-  virtual void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states, Tensor& out);
+                        Tensor& out) = 0;
+  virtual void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states,
+                    Tensor& out) = 0;
   // x[r][i] = f(x[r][i]).
   virtual void Activate(Activation f, Tensor& x) = 0;
   // out[i] = x[batch.logit_rows[i]].

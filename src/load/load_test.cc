@@ -13,7 +13,6 @@
 #include "banyan/model.h"
 #include "support/error_message.h"
 #include "support/temp_directory.h"
-#include "support/tiny_gemma4.h"
 #include "support/tiny_quantised.h"
 
 namespace banyan {
@@ -74,19 +73,6 @@ TEST(Load, DescribesCodesWithScales) {
   options.precision = "mixed";
   EXPECT_EQ(bytes(written.codes), bytes(written.bf16));
   EXPECT_EQ(codes.memory[0].weights, DescribeModel(written.bf16.string()).memory[0].weights);
-}
-
-// Needs are not said of devices that the model does not run on.
-TEST(Load, DescribesWhatOnlyTheProcessorComputes) {
-  const testing_support::TempDirectory folder;
-  const auto path = testing_support::TinyGemma4(false).WriteGguf(folder.path() / "m.gguf");
-  const ModelSummary small = DescribeModel(path.string());
-  EXPECT_THAT(small.only_on_cpu, testing::HasSubstr("keys of others"));
-  for (const MemoryNeed& need : small.memory) {
-    EXPECT_THAT(need.how, testing::Not(testing::HasSubstr("cuda")));
-  }
-  const auto usual = testing_support::WriteTinyGguf({}, folder.path() / "usual.gguf");
-  EXPECT_EQ(DescribeModel(usual.string()).only_on_cpu, "");
 }
 
 // A python3 that fails in a way of its own stands for pip. What it says goes to whoever listens and

@@ -90,9 +90,6 @@ std::vector<MemoryNeed> MemoryNeeds(const ModelConfig& config, const TensorStore
   }
   const std::int64_t kv = KvValuesOfToken(config);
   const auto bytes = [](double count) { return static_cast<std::int64_t>(count); };
-  if (!UnusualLayers(config).empty()) {
-    return {{"cpu, mixed", bytes(packed), 2 * kv}, {"cpu, f32", bytes(4 * values), 4 * kv}};
-  }
   return {{"cpu, mixed", bytes(packed), 2 * kv},
           {"cpu or cuda, f32", bytes(4 * values), 4 * kv},
           {"cuda, mixed, weights as 16 bits", bytes(2 * values), 2 * kv},
@@ -233,7 +230,6 @@ ModelSummary DescribeModel(const std::string& name) {
   summary.windows = DescribeWindows(config.attention);
   summary.kv_bytes_per_token_f16 = 2 * KvValuesOfToken(config);
   summary.memory = MemoryNeeds(config, model.tensors());
-  summary.only_on_cpu = UnusualLayers(config);
   std::map<std::string, std::pair<std::int64_t, int>> types;  // name → bytes, tensors
   for (const std::string& tensor_name : model.tensors().Names()) {
     const HostTensor* plain_bytes = model.tensors().FindBytes(tensor_name);
@@ -270,19 +266,6 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   auto parts = std::make_unique<Parts>();
   parts->kernels = MakeKernels(options.device, kernel_options);
   OpenedModel model = Open(options.model);
-  if (const std::string unusual = UnusualLayers(model.config);
-      !unusual.empty() && !parts->kernels->any_layers()) {
-    Throw(ErrorKind::kUnsupported,
-          "{}: {} has {}, which device {} does not compute yet; --device "
-          "cpu does",
-          options.model, model.config.family, unusual, options.device);
-  }
-  if (model.config.states.shape.tiled && !parts->kernels->tiled_heads()) {
-    Throw(ErrorKind::kUnsupported,
-          "{}: heads of its states are in GGUF's order, which device {} does not compute yet; "
-          "--device cpu does, and safetensors have another order",
-          options.model, options.device);
-  }
   if (options.yarn_factor > 1.0) {
     const int original = model.config.context_length;
     // Layers with a window and a rope of their own see no further than before.

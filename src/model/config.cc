@@ -220,23 +220,4 @@ std::int64_t StateBytesOf(const ModelConfig& config) {
   return config.states.shape.bytes() * StateLayersBefore(config, config.layers);
 }
 
-std::string UnusualLayers(const ModelConfig& config) {
-  if (config.states.any()) return "layers that keep a state instead of keys";
-  if (config.output_gate) return "gates of what its blocks give";
-  const auto any = [&](const auto& unusual) {
-    return std::ranges::any_of(config.attention, unusual);
-  };
-  if (any([](const LayerAttention& layer) { return layer.keys_of >= 0; })) {
-    return "layers that read the keys of others";
-  }
-  if (!KvShapeOf(config).by_layer.empty()) return "layers whose heads differ";
-  if (config.layer_input_size > 0) return "inputs of their own for layers";
-  if (config.value_norm || config.layer_scales) return "norms of values, or scales of layers";
-  const ExpertsConfig& experts = config.experts;
-  const bool softmax =
-      experts.rule.shares == ExpertShares::kOfAll || experts.rule.shares == ExpertShares::kOfChosen;
-  if (experts.HasBlockBeside() || !softmax) return "experts beside a block, or logistic shares";
-  return "";
-}
-
 }  // namespace banyan

@@ -182,8 +182,6 @@ int KvLayerOf(const ModelConfig& config, int layer);
 int StateLayersBefore(const ModelConfig& config, int layer);
 // Of a path in all layers that keep one; 0: none does.
 std::int64_t StateBytesOf(const ModelConfig& config);
-// What of the model only backends with Kernels::any_layers() compute, in words; empty: nothing.
-std::string UnusualLayers(const ModelConfig& config);
 
 // `text` is the content of config.json, `generation` that of generation_config.json (may be empty);
 // `where` names the directory in errors. Throws kFormat on a bad or missing value,

@@ -71,7 +71,6 @@ TEST(ConfigStates, Lfm2) {
   EXPECT_EQ(KvShapeOf(config).layers, 1);
   EXPECT_EQ(KvLayerOf(config, 1), 0);
   EXPECT_EQ(StateLayersBefore(config, 2), 1);
-  EXPECT_THAT(UnusualLayers(config), HasSubstr("keep a state"));
 
   Json json = Lfm2Json();
   json["layer_types"] = {"full_attention", "conv", "full_attention"};

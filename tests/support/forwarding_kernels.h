@@ -89,6 +89,32 @@ class ForwardingKernels : public Kernels {
                                                    ExpertNumbers numbers) override {
     return inner_->GatherExperts(std::move(experts), std::move(numbers));
   }
+  void RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
+                     Tensor& out) override {
+    inner_->RmsNormGroups(x, group, weight, eps, out);
+  }
+  void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
+                   Tensor& out) override {
+    inner_->GateColumns(gate, gates, values, first, out);
+  }
+  void GateRows(Gate gate, const Tensor& gates, Tensor& x) override {
+    inner_->GateRows(gate, gates, x);
+  }
+  std::shared_ptr<StateMemory> NewStateMemory(const StateShape& shape, int layers,
+                                              int slots) override {
+    return inner_->NewStateMemory(shape, layers, slots);
+  }
+  void CopyStates(std::span<const StateCopy> copies, StateMemory& states) override {
+    inner_->CopyStates(copies, states);
+  }
+  void Convolve(const StepInputs& step, const ConvolutionCall& call, StateMemory& states,
+                Tensor& out) override {
+    inner_->Convolve(step, call, states, out);
+  }
+  void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states,
+            Tensor& out) override {
+    inner_->Scan(step, call, states, out);
+  }
   void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
     inner_->MixExperts(x, call, out);
   }

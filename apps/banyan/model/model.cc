@@ -223,7 +223,6 @@ int Show(const std::string& model, const std::string& shown = "") {
   line("weights", Mebibytes(s.file_bytes));
   line("kv per token",
        fmt::format("{:.1f} KiB (f16)", static_cast<double>(s.kv_bytes_per_token_f16) / 1024.0));
-  if (!s.only_on_cpu.empty()) line("devices", "cpu alone: it has " + s.only_on_cpu);
   for (const MemoryNeed& need : s.memory) {
     line("memory",
          fmt::format("{}: about {} of weights and {} of KV for one full context", need.how,

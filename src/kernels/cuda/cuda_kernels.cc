@@ -71,7 +71,6 @@ class CudaKernels : public Kernels {
   GroupJoining JoiningFor(const AttentionShape& shape) const override {
     return attention_.JoiningFor(shape);
   }
-  bool any_layers() const override { return true; }
   bool asynchronous() const override { return true; }
   const KernelOptions& options() const override { return options_; }
   MachineRates MeasureRates() override {
