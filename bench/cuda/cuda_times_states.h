@@ -63,7 +63,7 @@ class StateTimes : TimedDevice {
     convolution.x_stride = Width();
     convolution.weights = weights_.As<float>();
     convolution.silu = true;
-    convolution.out = mixed_.As<float>();
+    convolution.out = {mixed_.As<float>(), nullptr};
     convolution.out_stride = shape_.channels;
     const double convolving =
         Microseconds(20, [&](int) { ConvolveRuns(device_->stream, on_device, convolution); });

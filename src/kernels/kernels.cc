@@ -22,6 +22,12 @@ constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes
 
 }  // namespace
 
+void Kernels::GateAndNorm(const GatedNorm& call, Tensor& x) {
+  if (call.norm_first) RmsNormGroups(x, call.group, call.weight, call.eps, x);
+  GateColumns(call.gate, call.gates, x, 0, x);
+  if (!call.norm_first) RmsNormGroups(x, call.group, call.weight, call.eps, x);
+}
+
 std::shared_ptr<StateMemory> Kernels::NewStateMemory(const StateShape& shape, int layers,
                                                      int slots) {
   return std::make_shared<HostStates>(shape, layers, slots);

@@ -173,6 +173,15 @@ struct TimedRuns {
   bool empty_caches = true;  // flush caches before every run
 };
 
+struct GatedNorm {
+  const Tensor& gates;  // of x's shape
+  Gate gate = Gate::kSilu;
+  const Vector& weight;
+  std::int64_t group = 0;
+  float eps = 0.0f;
+  bool norm_first = false;
+};
+
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -316,6 +325,9 @@ class Kernels {
   //                                       gates, out [rows, n], values [rows, at least first + n]
   virtual void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t first,
                            Tensor& out) = 0;
+  // RmsNormGroups and GateColumns of all of x, in place and in the order that the call says. A
+  // backend may keep fewer bits of the result when mixed: products read it.
+  virtual void GateAndNorm(const GatedNorm& call, Tensor& x);
   // x[r][i] *= gate(gates[r][0]).                                       gates [rows, 1]
   virtual void GateRows(Gate gate, const Tensor& gates, Tensor& x) = 0;
   // The convolution and the matrices of a layer that keeps a state (states.h); runs as

@@ -293,6 +293,25 @@ TEST_P(StatesTest, GroupsHaveTheirOwnNorms) {
   }
 }
 
+TEST_P(StatesTest, GatesAndNormsInEitherOrder) {
+  const HostMatrix x = RandomMatrix(7, 2 * 1100, 27), gates = RandomMatrix(7, 2 * 1100, 28);
+  for (const std::int64_t group : {20, 2200}) {
+    for (const bool norm_first : {false, true}) {
+      const HostMatrix weight = RandomMatrix(1, group, 29);
+      HostMatrix found, wanted;
+      for (Kernels* const kernels : {tested_.get(), reference_.get()}) {
+        Tensor rows = Fill(*kernels, x);
+        const Tensor gate_rows = Fill(*kernels, gates);
+        const auto weights = kernels->LoadVector(weight.values);
+        kernels->GateAndNorm({gate_rows, Gate::kSilu, *weights, group, 1e-6f, norm_first}, rows);
+        (kernels == tested_.get() ? found : wanted) = Read(*kernels, rows);
+      }
+      ExpectNear(found, wanted, [](std::int64_t, std::int64_t) { return 1e-4; });
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 std::vector<Backend> FloatBackends() {
   std::vector<Backend> backends = AllBackends();
   std::erase_if(backends, [](const Backend& b) { return b.precision != Precision::kF32; });

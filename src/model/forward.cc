@@ -328,9 +328,7 @@ Tensor ForwardPass::ScanHeads(int layer, const StepInputs& step, const Tensor& i
   AddMore(w.gate_more, {step}, input, gates);
   // Of a head with the delta rule, with Mamba-2 of the heads that share a key head.
   const std::int64_t group = delta ? shape.value_dim : shape.values() / shape.key_heads;
-  if (delta) kernels_.RmsNormGroups(out, group, *w.norm, config_.rms_eps, out);
-  kernels_.GateColumns(Gate::kSilu, gates, out, 0, out);
-  if (!delta) kernels_.RmsNormGroups(out, group, *w.norm, config_.rms_eps, out);
+  kernels_.GateAndNorm({gates, Gate::kSilu, *w.norm, group, config_.rms_eps, delta}, out);
   return out;
 }
 

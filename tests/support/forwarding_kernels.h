@@ -97,6 +97,7 @@ class ForwardingKernels : public Kernels {
                    Tensor& out) override {
     inner_->GateColumns(gate, gates, values, first, out);
   }
+  void GateAndNorm(const GatedNorm& call, Tensor& x) override { inner_->GateAndNorm(call, x); }
   void GateRows(Gate gate, const Tensor& gates, Tensor& x) override {
     inner_->GateRows(gate, gates, x);
   }

@@ -211,9 +211,22 @@ class CudaKernels : public Kernels {
                                      Stride(values.columns), rows);
     }
     const float* source = Float32(values) + first;
-    float* target = in_place || out.memory == gates.memory ? Float32(out) : Float32ForWriting(out);
+    const bool updated = in_place || out.memory == gates.memory;
+    const cuda::RowOutput target =
+        updated && !mixed() ? cuda::RowOutput{Float32(out), nullptr} : OutputOf(out);
     cuda::GateColumnsOfRows(stream_, gate, functions, RangeOf(out), source, Stride(values.columns),
                             target);
+  }
+
+  void GateAndNorm(const GatedNorm& call, Tensor& x) override {
+    BANYAN_CHECK(call.group > 0 && x.columns % call.group == 0);
+    BANYAN_CHECK(call.gates.columns == x.columns && call.gates.rows == x.rows);
+    const cuda::GroupNorm norm{call.group, Values(&call.weight), call.weight.size == call.group,
+                               call.eps};
+    const cuda::GroupGate gate{call.gate, Float32(call.gates), call.norm_first};
+    const float* source = Float32(x);
+    const cuda::RowOutput target = mixed() ? OutputOf(x) : cuda::RowOutput{Float32(x), nullptr};
+    cuda::GateAndNormRows(stream_, source, norm, gate, RangeOf(x), target);
   }
 
   void GateRows(Gate gate, const Tensor& gates, Tensor& x) override {
@@ -237,7 +250,8 @@ class CudaKernels : public Kernels {
     launch.gate_in = call.gate_in;
     launch.gate_out = call.gate_out;
     launch.silu = call.silu;
-    launch.out = Float32ForWriting(out);
+    // With gates behind it, a product reads it; otherwise the scan.
+    launch.out = call.gate_out >= 0 ? OutputOf(out) : cuda::RowOutput{Float32ForWriting(out)};
     launch.out_stride = Stride(out.columns);
     cuda::ConvolveRuns(stream_, OnDevice(step).states(), launch);
   }

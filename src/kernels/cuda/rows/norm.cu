@@ -4,6 +4,7 @@
 #include "kernels/cuda/device/warp.cuh"
 #include "kernels/cuda/rows/row_kernels.h"
 #include "kernels/cuda/rows/row_values.cuh"
+#include "kernels/cuda/rows/swiglu.cuh"
 
 namespace banyan::cuda {
 
@@ -116,25 +117,46 @@ __global__ void LongRmsNormKernel(const float* x, const float* weight, float eps
 // --- Groups of columns, each with a norm of its own ---------------------------------------------
 constexpr int kLongGroup = 1024;
 
-// A block takes a group of a row.
-template <int kGroupThreads>
+// A block takes a group of a row. Without gates: the norm alone.
+template <int kGroupThreads, typename To>
 __global__ void __launch_bounds__(kGroupThreads)
-    GroupNormKernel(const float* x, GroupNorm norm, RowLayout range, float* out) {
+    GroupNormKernel(const float* x, GroupNorm norm, GroupGate gate, RowLayout range, To* out) {
   __shared__ float scratch[kGroupThreads / 32];
   LetNextKernelStart();
   WaitForEarlierKernels();
-  const std::int64_t first = blockIdx.y * norm.group;
-  const float* from = x + static_cast<std::int64_t>(blockIdx.x) * range.stride + first;
-  float* to = out + static_cast<std::int64_t>(blockIdx.x) * range.stride + first;
-  const float* weight = norm.weight + (norm.same_weight ? 0 : first);
+  const std::int64_t first = blockIdx.x * range.stride + blockIdx.y * norm.group;
+  const float* weight = norm.weight + (norm.same_weight ? 0 : blockIdx.y * norm.group);
+  const bool gate_first = gate.gates != nullptr && !gate.norm_first;
+  const bool gate_last = gate.gates != nullptr && gate.norm_first;
+  const auto gated = [&](bool wanted, std::int64_t c, float value) {
+    return wanted ? Gated(gate.function, gate.gates[first + c], value) : value;
+  };
   float sum = 0.0f;
   for (std::int64_t c = threadIdx.x; c < norm.group; c += kGroupThreads) {
-    sum = fmaf(from[c], from[c], sum);
+    const float value = gated(gate_first, c, x[first + c]);
+    sum = fmaf(value, value, sum);
   }
   sum = BlockSum(sum, scratch);
   const float scale = 1.0f / sqrtf(sum / static_cast<float>(norm.group) + norm.eps);
   for (std::int64_t c = threadIdx.x; c < norm.group; c += kGroupThreads) {
-    to[c] = __fmul_rn(__fmul_rn(from[c], scale), weight[c]);
+    const float value = gated(gate_first, c, x[first + c]);
+    const Values<1> normed = {gated(gate_last, c, __fmul_rn(__fmul_rn(value, scale), weight[c]))};
+    Store<1>(out + first + c, normed);
+  }
+}
+
+template <typename To>
+void LaunchGroupNorm(cudaStream_t stream, const float* x, const GroupNorm& norm,
+                     const GroupGate& gate, RowLayout range, To* out) {
+  if (range.empty()) return;
+  const dim3 grid(static_cast<unsigned>(range.rows),
+                  static_cast<unsigned>(range.columns / norm.group));
+  if (norm.group > kLongGroup) {
+    LaunchEarly(stream, {grid, kThreads}, "norms of groups", GroupNormKernel<kThreads, To>, x, norm,
+                gate, range, out);
+  } else {
+    LaunchEarly(stream, {grid, 32}, "norms of groups", GroupNormKernel<32, To>, x, norm, gate,
+                range, out);
   }
 }
 
@@ -204,14 +226,15 @@ void RmsNormRows(cudaStream_t stream, const float* x, const float* weight, float
 
 void RmsNormGroupsOfRows(cudaStream_t stream, const float* x, const GroupNorm& norm,
                          RowLayout range, float* out) {
-  if (range.empty()) return;
-  const dim3 grid(static_cast<unsigned>(range.rows),
-                  static_cast<unsigned>(range.columns / norm.group));
-  if (norm.group > kLongGroup) {
-    LaunchEarly(stream, {grid, kThreads}, "norms of groups", GroupNormKernel<kThreads>, x, norm,
-                range, out);
+  LaunchGroupNorm(stream, x, norm, {}, range, out);
+}
+
+void GateAndNormRows(cudaStream_t stream, const float* x, const GroupNorm& norm,
+                     const GroupGate& gate, RowLayout range, RowOutput out) {
+  if (out.bf16 != nullptr) {
+    LaunchGroupNorm(stream, x, norm, gate, range, out.bf16);
   } else {
-    LaunchEarly(stream, {grid, 32}, "norms of groups", GroupNormKernel<32>, x, norm, range, out);
+    LaunchGroupNorm(stream, x, norm, gate, range, out.float32);
   }
 }
 

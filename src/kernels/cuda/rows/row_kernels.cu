@@ -123,9 +123,9 @@ void LaunchGlu(cudaStream_t stream, const float* x, std::int64_t x_stride, RowLa
   }
 }
 
-template <typename T>
-__global__ void GateColumnsKernel(Gate gate, const float* gates, RowLayout range, const T* values,
-                                  std::int64_t values_stride, T* out) {
+template <typename From, typename To>
+__global__ void GateColumnsKernel(Gate gate, const float* gates, RowLayout range,
+                                  const From* values, std::int64_t values_stride, To* out) {
   LetNextKernelStart();
   WaitForEarlierKernels();
   const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -232,18 +232,24 @@ void GeGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_strid
 }
 
 void GateColumnsOfRows(cudaStream_t stream, Gate gate, const float* gates, RowLayout range,
-                       const float* values, std::int64_t values_stride, float* out) {
+                       const float* values, std::int64_t values_stride, RowOutput out) {
   if (range.empty()) return;
-  LaunchEarly(stream, ElementGrid(range, 1), "gates", GateColumnsKernel<float>, gate, gates, range,
-              values, values_stride, out);
+  if (out.bf16 != nullptr) {
+    LaunchEarly(stream, ElementGrid(range, 1), "gates", GateColumnsKernel<float, __nv_bfloat16>,
+                gate, gates, range, values, values_stride, out.bf16);
+  } else {
+    LaunchEarly(stream, ElementGrid(range, 1), "gates", GateColumnsKernel<float, float>, gate,
+                gates, range, values, values_stride, out.float32);
+  }
 }
 
 void GateColumnsOfRows(cudaStream_t stream, Gate gate, const float* gates, RowLayout range,
                        const __nv_bfloat16* values, std::int64_t values_stride,
                        __nv_bfloat16* out) {
   if (range.empty()) return;
-  LaunchEarly(stream, ElementGrid(range, 1), "gates", GateColumnsKernel<__nv_bfloat16>, gate, gates,
-              range, values, values_stride, out);
+  LaunchEarly(stream, ElementGrid(range, 1), "gates",
+              GateColumnsKernel<__nv_bfloat16, __nv_bfloat16>, gate, gates, range, values,
+              values_stride, out);
 }
 
 void GateWholeRows(cudaStream_t stream, Gate gate, const float* gates, std::int64_t gates_stride,

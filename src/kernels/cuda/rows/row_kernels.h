@@ -63,6 +63,15 @@ struct GroupNorm {
 };
 void RmsNormGroupsOfRows(cudaStream_t stream, const float* x, const GroupNorm& norm,
                          RowLayout range, float* out);
+// In norm.cu: gates that are applied after the norm of a group or before it; they have rows of
+// range.stride elements.
+struct GroupGate {
+  Gate function = Gate::kSilu;
+  const float* gates = nullptr;
+  bool norm_first = false;
+};
+void GateAndNormRows(cudaStream_t stream, const float* x, const GroupNorm& norm,
+                     const GroupGate& gate, RowLayout range, RowOutput out);
 // In norm.cu. x and out may be the same.
 void LayerNormRows(cudaStream_t stream, const float* x, const float* weight, const float* bias,
                    float eps, RowLayout range, float* out);
@@ -84,7 +93,7 @@ void GeGluRows(cudaStream_t stream, const __nv_bfloat16* x, std::int64_t x_strid
 // out[r] = gate(gates[r]) * values[r]; range is of gates and out, which may be the same; values
 // have rows of values_stride elements and may be out as well.
 void GateColumnsOfRows(cudaStream_t stream, Gate gate, const float* gates, RowLayout range,
-                       const float* values, std::int64_t values_stride, float* out);
+                       const float* values, std::int64_t values_stride, RowOutput out);
 void GateColumnsOfRows(cudaStream_t stream, Gate gate, const float* gates, RowLayout range,
                        const __nv_bfloat16* values, std::int64_t values_stride, __nv_bfloat16* out);
 // x[r] *= gate(gates[r * gates_stride]).

@@ -81,7 +81,12 @@ __global__ void __launch_bounds__(kThreads)
     if (call.gate_out >= 0) {
       sum = __fmul_rn(sum, call.x[r * call.x_stride + call.gate_out + channel]);
     }
-    call.out[r * call.out_stride + channel] = sum;
+    const std::int64_t at = r * call.out_stride + channel;
+    if (call.out.bf16 != nullptr) {
+      call.out.bf16[at] = __float2bfloat16_rn(sum);
+    } else {
+      call.out.float32[at] = sum;
+    }
 #pragma unroll
     for (int i = 0; i + 1 < kMost; ++i) values[i] = values[i + 1];
   }

@@ -61,7 +61,7 @@ struct ConvolutionLaunch {
   const float* bias = nullptr;     // or null
   int first_column = 0, gate_in = -1, gate_out = -1;
   bool silu = false;
-  float* out = nullptr;
+  RowOutput out;
   std::int64_t out_stride = 0;
 };
 void ConvolveRuns(cudaStream_t stream, const RunsOnDevice& runs, const ConvolutionLaunch& call);
