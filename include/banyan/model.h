@@ -102,7 +102,7 @@ struct ModelSummary {
   std::string windows;                    // "none", "4096 in 16 of 32 layers"
   std::int64_t kv_bytes_per_token_f16 = 0;
   std::vector<MemoryNeed> memory;
-  std::string tokenizer;    // "BPE (llama-bpe), 128256 tokens"; empty: none
+  std::string tokenizer;  // "BPE (llama-bpe), 128256 tokens"; empty: none
   bool has_chat_template = false;
   std::string card;  // JSON, see ModelCard; empty: none
 };
