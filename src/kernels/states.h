@@ -29,7 +29,7 @@ struct StateShape {
   int heads = 0;      // matrices; 0 with kConvolution
   int key_heads = 0;  // heads that have keys and queries of their own; divides heads
   int key_dim = 0, value_dim = 0;
-  bool tiled = false;  // see KeyHeadOf; where Kernels::tiled_heads()
+  bool tiled = false;  // see KeyHeadOf
 
   int values() const { return heads * value_dim; }
   // Whose key and query a head reads: consecutive heads share one, or those that are key_heads

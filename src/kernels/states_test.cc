@@ -138,7 +138,6 @@ TEST_P(StatesTest, AgreeWithTheReference) {
 }
 
 TEST_P(StatesTest, TiledHeadsAreTheSameInAnotherOrder) {
-  if (!tested_->tiled_heads()) GTEST_SKIP() << GetParam().device << " has no tiled heads";
   constexpr int kHeads = 6, kKeyHeads = 2, kKey = 5, kValue = 7, kRows = 9;
   const StateShape shape{StateRule::kDelta,
                          2 * kKeyHeads * kKey + kHeads * kValue,

@@ -47,15 +47,12 @@ void DeviceStates::Copy(cudaStream_t stream, std::span<const StateCopy> copies) 
 ScanLaunch ScanLaunchOf(const ScanCall& call) {
   const StateShape& shape = call.shape;
   ScanLaunch launch;
-  launch.heads = shape.heads;
-  launch.heads_of_key = shape.heads / shape.key_heads;
-  launch.key_dim = shape.key_dim;
-  launch.value_dim = shape.value_dim;
-  launch.delta = shape.rule == StateRule::kDelta;
+  launch.shape = shape;
+  const bool delta = shape.rule == StateRule::kDelta;
   const int keys = shape.key_heads * shape.key_dim;
-  launch.key_column = launch.delta ? keys : shape.values();
-  launch.query_column = launch.delta ? 0 : shape.values() + keys;
-  launch.value_column = launch.delta ? 2 * keys : 0;
+  launch.key_column = delta ? keys : shape.values();
+  launch.query_column = delta ? 0 : shape.values() + keys;
+  launch.value_column = delta ? 2 * keys : 0;
   launch.step_column = call.step_column;
   launch.strength_column = call.strength_column;
   launch.least_step = call.least_step;

@@ -69,8 +69,7 @@ void ConvolveRuns(cudaStream_t stream, const RunsOnDevice& runs, const Convoluti
 // Kernels::Scan.
 struct ScanLaunch {
   StateView states;
-  int heads = 0, heads_of_key = 0, key_dim = 0, value_dim = 0;
-  bool delta = false;
+  StateShape shape;
   const float* mixed = nullptr;
   std::int64_t mixed_stride = 0;
   int key_column = 0, query_column = 0, value_column = 0;  // of head 0

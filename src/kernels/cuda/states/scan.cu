@@ -32,14 +32,16 @@ __device__ Factors FactorsOf(const ScanLaunch& call, int head, std::int32_t row)
   const float* const inputs = call.inputs + row * call.inputs_stride + head;
   double length = __fadd_rn(inputs[call.step_column], call.step_bias[head]);
   if (length <= kSoftplusIsLinear) length = log1p(exp(length));
-  if (!call.delta) {
+  if (call.shape.rule == StateRule::kMamba2) {
     length = fmin(fmax(length, static_cast<double>(call.least_step)),
                   static_cast<double>(call.most_step));
   }
   Factors factors;
   factors.decay = static_cast<float>(exp(call.rates[head] * length));
-  factors.strength = static_cast<float>(
-      call.delta ? 1.0 / (1.0 + exp(-static_cast<double>(inputs[call.strength_column]))) : length);
+  factors.strength =
+      static_cast<float>(call.shape.rule == StateRule::kDelta
+                             ? 1.0 / (1.0 + exp(-static_cast<double>(inputs[call.strength_column])))
+                             : length);
   return factors;
 }
 
@@ -57,25 +59,27 @@ class TileScan {
         head_(head),
         key_lane_(static_cast<int>(threadIdx.x) % 32 / 4),
         first_value_(tile * kStateTile + kLaneValues * (static_cast<int>(threadIdx.x) % 4)),
-        matrix_((std::int64_t{head} * Tiles(call) + tile) * call.key_dim * kStateTile +
+        matrix_((std::int64_t{head} * Tiles(call) + tile) * call.shape.key_dim * kStateTile +
                 kLaneValues * (static_cast<int>(threadIdx.x) % 4)) {
-    const int key_head = head / call.heads_of_key;
-    key_column_ = call.key_column + key_head * call.key_dim;
-    query_column_ = call.query_column + key_head * call.key_dim;
-    value_column_ = call.value_column + head * call.value_dim;
+    const StateShape& shape = call.shape;
+    const int key_head =
+        shape.tiled ? head % shape.key_heads : head / (shape.heads / shape.key_heads);
+    key_column_ = call.key_column + key_head * call.shape.key_dim;
+    query_column_ = call.query_column + key_head * call.shape.key_dim;
+    value_column_ = call.value_column + head * call.shape.value_dim;
     if (call.skip != nullptr) skip_ = call.skip[head];
-    root_ = 1.0f / sqrtf(static_cast<float>(call.key_dim));
+    root_ = 1.0f / sqrtf(static_cast<float>(call.shape.key_dim));
   }
 
   __host__ __device__ static int Tiles(const ScanLaunch& call) {
-    return (call.value_dim + kStateTile - 1) / kStateTile;
+    return (call.shape.value_dim + kStateTile - 1) / kStateTile;
   }
 
   __device__ void Load(std::int32_t slot) {
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
       float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (slot >= 0 && Key(i) < call_.key_dim) {
+      if (slot >= 0 && Key(i) < call_.shape.key_dim) {
         four = *reinterpret_cast<const float4*>(Matrix(slot) + Key(i) * kStateTile);
       }
       state_[i][0] = four.x, state_[i][1] = four.y, state_[i][2] = four.z, state_[i][3] = four.w;
@@ -85,7 +89,7 @@ class TileScan {
   __device__ void Store(std::int32_t slot) const {
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
-      if (Key(i) >= call_.key_dim) continue;
+      if (Key(i) >= call_.shape.key_dim) continue;
       *reinterpret_cast<float4*>(Matrix(slot) + Key(i) * kStateTile) =
           make_float4(state_[i][0], state_[i][1], state_[i][2], state_[i][3]);
     }
@@ -96,14 +100,14 @@ class TileScan {
     RowPart<kKeys> part;
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
-      const bool there = Key(i) < call_.key_dim;
+      const bool there = Key(i) < call_.shape.key_dim;
       part.key[i] = there ? mixed[key_column_ + Key(i)] : 0.0f;
       part.query[i] = there ? mixed[query_column_ + Key(i)] : 0.0f;
     }
 #pragma unroll
     for (int v = 0; v < kLaneValues; ++v) {
       part.value[v] =
-          first_value_ + v < call_.value_dim ? mixed[value_column_ + first_value_ + v] : 0.0f;
+          first_value_ + v < call_.shape.value_dim ? mixed[value_column_ + first_value_ + v] : 0.0f;
     }
     return part;
   }
@@ -138,12 +142,12 @@ class TileScan {
         sums[v] = fmaf(state_[i][v], part.query[i], sums[v]);
       }
     }
-    float* const out = call_.out + row * call_.out_stride + head_ * call_.value_dim;
+    float* const out = call_.out + row * call_.out_stride + head_ * call_.shape.value_dim;
 #pragma unroll
     for (int v = 0; v < kLaneValues; ++v) {
       float sum = SumOverKeys(sums[v]);
       if (call_.skip != nullptr) sum = fmaf(skip_, part.value[v], sum);
-      if (key_lane_ == 0 && first_value_ + v < call_.value_dim) out[first_value_ + v] = sum;
+      if (key_lane_ == 0 && first_value_ + v < call_.shape.value_dim) out[first_value_ + v] = sum;
     }
   }
 
@@ -178,7 +182,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   const int task = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
   const int tiles = TileScan<kKeys>::Tiles(call);
   WaitForEarlierKernels();
-  if (task >= call.heads * tiles) return;
+  if (task >= call.shape.heads * tiles) return;
   const StateRun run = runs[blockIdx.x];
   const int head = task / tiles;
   TileScan<kKeys> scan(call, head, task % tiles);
@@ -199,16 +203,17 @@ __global__ void __launch_bounds__(kWarps * 32)
 
 template <int kKeys>
 void Launch(cudaStream_t stream, const RunsOnDevice& runs, const ScanLaunch& call) {
-  if (call.key_dim > kKeys * kKeyLanes) {
+  if (call.shape.key_dim > kKeys * kKeyLanes) {
     if constexpr (kKeys * kKeyLanes < kMostKeyDim) return Launch<2 * kKeys>(stream, runs, call);
   }
-  const int tasks = call.heads * TileScan<kKeys>::Tiles(call);
+  const int tasks = call.shape.heads * TileScan<kKeys>::Tiles(call);
   const auto blocks = static_cast<unsigned>((tasks + kWarps - 1) / kWarps);
   for (const StateWave& wave : runs.waves) {
     const auto count = static_cast<unsigned>(wave.run_end - wave.run_begin);
-    LaunchEarly(stream, {dim3(count, blocks), kWarps * 32}, "scan of states",
-                call.delta ? ScanKernel<kKeys, true> : ScanKernel<kKeys, false>, call,
-                runs.runs + wave.run_begin);
+    LaunchEarly(
+        stream, {dim3(count, blocks), kWarps * 32}, "scan of states",
+        call.shape.rule == StateRule::kDelta ? ScanKernel<kKeys, true> : ScanKernel<kKeys, false>,
+        call, runs.runs + wave.run_begin);
   }
 }
 
