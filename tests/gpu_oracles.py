@@ -18,6 +18,9 @@ OWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "oracles")
 MIXED_NOISE = 0.06
 # With a mixture of experts rounding may choose another expert, which moves them further (measured: 0.091).
 EXPERTS_NOISE = 0.12
+# Some tiny random models carry rounding much further. So far is Transformers itself off in bf16 at most (qwen3_5: Banyan).
+NOISE_OF = {"gemma4": 0.40, "gemma4-e": 0.22, "gemma4-mixture": 0.23, "granite4-h": 0.32, "granite4-h-mixture": 0.58,
+            "lfm2": 0.12, "phi3-longrope": 0.07, "qwen3-next": 0.23, "qwen3_5": 0.27, "qwen3_5-mixture": 0.15}
 # Merged adapters are rounded to bf16 beside that, which the tiny models' own weights are not (measured alone: 0.094).
 MERGED_NOISE = 0.10
 held, failed = 0, []
@@ -43,9 +46,13 @@ def ids(rows, *arguments, device=DEVICE):
     return {row["id"]: row for row in map(json.loads, done.stdout.splitlines())}
 
 
-def mixed_noise(folder):
+def has_experts(folder):
     config = json.load(open(f"{folder}/config.json"))
-    return EXPERTS_NOISE if config.get("num_experts") or config.get("num_local_experts") else MIXED_NOISE
+    return bool(config.get("num_experts") or config.get("num_local_experts"))
+
+
+def mixed_noise(folder):
+    return NOISE_OF.get(os.path.basename(folder), EXPERTS_NOISE if has_experts(folder) else MIXED_NOISE)
 
 
 def keeps_states(folder):
@@ -82,7 +89,7 @@ def expert_rows(golden):
     cases = {"dynamic": {}, "shared_beta": dict(beta="shared"), "fixed_beta_05": dict(beta=0.5), "gamma0": dict(gamma=0.0),
              "mixture": dict(rule="mixture"), "product": dict(rule="product")}
     base = dict(kind="experts", system=e["system"], documents=e["documents"], question=e["question"], r=e["r"], gamma=e["gamma"], stop=e["stop"])
-    return {name: dict(base, id=name, max_new=len(e[name]["tokens"]), logprobs=True, **more) for name, more in cases.items()}
+    return {name: dict(base, id=name, max_new=len(e[name]["tokens"]), logprobs=True, **more) for name, more in cases.items() if name in e}
 
 
 def check_experts(folder):
@@ -138,7 +145,7 @@ def departures(folder, paths, found):
             check(False, f"{name}: no logits where mixed leaves the oracle")
             continue
         margin = logits[wanted[same]] - max(x for token, x in enumerate(logits) if token != wanted[same])
-        if margin > 2 * mixed_noise(folder) * spread_of(logits) and mixed_noise(folder) == EXPERTS_NOISE:
+        if margin > 2 * mixed_noise(folder) * spread_of(logits) and has_experts(folder):
             coarse = ids([rows[i]], "-m", folder, "--precision", "mixed", "--kv-type", "bf16", device="reference").get(i, {}).get("last_logits")
             if coarse and max(range(len(coarse)), key=coarse.__getitem__) != wanted[same]:
                 changed_routes += 1
@@ -166,7 +173,8 @@ def check_model(folder):
     for i, prompt in enumerate(golden["prompts"]):
         difference = largest_difference(out.get(f"l{i}", {}).get("last_logits"), prompt["last_logits"])
         worst = max(worst, difference / spread_of(prompt["last_logits"]))
-        check(difference <= mixed_noise(folder) * spread_of(prompt["last_logits"]), f"{name} mixed logits {i}: off by {difference}")
+        check(difference <= mixed_noise(folder) * spread_of(prompt["last_logits"]),
+              f"{folder} mixed logits {i}: off by {difference}, {difference / spread_of(prompt['last_logits']):.3f} of their spread")
         paths.append((f"{name} greedy {i}", prompt["ids"], prompt["greedy"]))
         found.append(out.get(f"g{i}", {}).get("tokens"))
     answers = out.get("s", {}).get("answers") or []

@@ -305,7 +305,8 @@ __global__ void RotateKernel(RotateCall call) {
       __syncwarp();
     }
     if (call.type == KvType::kQ8) HadamardShared(HeadHadamardWidth(dim), dim, head);
-    if (!is_value && call.scaled_query == nullptr) {
+    const bool changed = !is_value || call.value_norm != nullptr;
+    if (changed && call.scaled_query == nullptr) {
       for (int d = lane; d < dim; d += 32) values[d] = head[d];
     }
     if (is_query && call.scaled_query != nullptr) StoreScaledQuery(call, row, h, head);
