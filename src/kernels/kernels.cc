@@ -20,6 +20,14 @@ namespace {
 
 constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes
 
+#ifndef BANYAN_WITH_CUDA
+[[noreturn]] void ThrowWithoutCuda() {
+  Throw(ErrorKind::kUnsupported,
+        "device cuda: this build has no CUDA backend (configure with -DBANYAN_CUDA=ON where nvcc "
+        "and cuBLASLt are installed)");
+}
+#endif
+
 }  // namespace
 
 void Kernels::GateAndNorm(const GatedNorm& call, Tensor& x) {
@@ -135,12 +143,18 @@ std::unique_ptr<Kernels> MakeKernels(const std::string& device, const KernelOpti
 #ifdef BANYAN_WITH_CUDA
     return MakeCudaKernels(options);
 #else
-    Throw(ErrorKind::kUnsupported,
-          "device cuda: this build has no CUDA backend (configure with -DBANYAN_CUDA=ON where nvcc "
-          "and cuBLASLt are installed)");
+    ThrowWithoutCuda();
 #endif
   }
   Throw(ErrorKind::kUsage, "unknown device '{}': expected cpu, cuda or reference", device);
+}
+
+int CountGpus() {
+#ifdef BANYAN_WITH_CUDA
+  return CountCudaDevices();
+#else
+  ThrowWithoutCuda();
+#endif
 }
 
 std::string DescribeDevices() {

@@ -79,6 +79,7 @@ struct KernelOptions {
   Precision precision = Precision::kF32;
   KvType kv_type = KvType::kF32;
   int threads = 0;    // 0: as many as the process may use
+  int ordinal = -1;   // of a GPU; -1: the process's current one
   bool fast = false;  // rows need not be independent, where that saves time
   WeightResidency weights = WeightResidency::kAuto;
   // When mixed: matrices of ForProducts are multiplied in int8 (int8.h), with a scale per output of
@@ -194,6 +195,9 @@ class Kernels {
   // Which items of several groups pay off; kernels accept any plan.
   virtual GroupJoining JoiningFor(const AttentionShape& /*shape*/) const { return {}; }
   virtual const KernelOptions& options() const = 0;
+  // Operations of these kernels follow in this thread: for processes that have kernels on several
+  // GPUs. Throws DeviceError.
+  virtual void EnterThread() {}
   // Whether operations return before they are done, so that the host can prepare the next step.
   virtual bool asynchronous() const { return false; }
   // The highest rates this machine reaches, measured now (some tens of milliseconds): large matrix
@@ -370,5 +374,7 @@ class Kernels {
 // The backend for `device`: "cpu", "reference" or "cuda". Throws kUsage for another name, and
 // kUnsupported where this build or machine has no such device.
 std::unique_ptr<Kernels> MakeKernels(const std::string& device, const KernelOptions& options);
+// GPUs that this process sees, at least 1. Throws kUnsupported where there is none.
+int CountGpus();
 
 }  // namespace banyan

@@ -21,6 +21,7 @@ class ForwardingKernels : public Kernels {
   int attention_tasks() const override { return inner_->attention_tasks(); }
   bool asynchronous() const override { return inner_->asynchronous(); }
   const KernelOptions& options() const override { return inner_->options(); }
+  void EnterThread() override { inner_->EnterThread(); }
   MachineRates MeasureRates() override { return inner_->MeasureRates(); }
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     return inner_->NewTensor(rows, columns);

@@ -46,7 +46,7 @@ class CudaKernels : public Kernels {
  public:
   explicit CudaKernels(const KernelOptions& options)
       : options_(options),
-        device_(std::make_shared<cuda::Device>()),
+        device_(std::make_shared<cuda::Device>(options.ordinal)),
         stream_(device_->stream),
         staging_(device_),
         attention_(device_, options_, staging_),
@@ -71,6 +71,7 @@ class CudaKernels : public Kernels {
   GroupJoining JoiningFor(const AttentionShape& shape) const override {
     return attention_.JoiningFor(shape);
   }
+  void EnterThread() override { device_->Enter(); }
   bool asynchronous() const override { return true; }
   const KernelOptions& options() const override { return options_; }
   MachineRates MeasureRates() override {
@@ -471,5 +472,7 @@ class CudaKernels : public Kernels {
 std::unique_ptr<Kernels> MakeCudaKernels(const KernelOptions& options) {
   return std::make_unique<CudaKernels>(options);
 }
+
+int CountCudaDevices() { return cuda::CountDevices(); }
 
 }  // namespace banyan

@@ -9,7 +9,11 @@
 
 namespace banyan {
 
-// Throws kUnsupported where no GPU is found or the options are not supported.
+// On the GPU of KernelOptions::ordinal. Throws kUnsupported where it is not found or the options
+// are not supported.
 std::unique_ptr<Kernels> MakeCudaKernels(const KernelOptions& options);
+
+// At least 1. Throws kUnsupported where none is found.
+int CountCudaDevices();
 
 }  // namespace banyan

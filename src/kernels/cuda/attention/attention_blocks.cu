@@ -17,6 +17,7 @@
 #include "kernels/cuda/attention/softmax.cuh"
 #include "kernels/cuda/attention/unit.cuh"
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/mma.cuh"
 #include "kernels/cuda/pages/kv_tiles.cuh"
 
@@ -449,9 +450,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 template <typename Kind, int Dim>
 void LaunchUnits(cudaStream_t stream, int blocks, const AttentionCall& call) {
   constexpr int kBytes = static_cast<int>(sizeof(UnitShared<typename Kind::Element, Dim>));
-  static const cudaError_t raised = cudaFuncSetAttribute(
-      AttendUnitKernel<Kind, Dim>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-  Check(raised, "shared memory of attention");
+  RaiseSharedMemory<AttendUnitKernel<Kind, Dim>>(kBytes);
   AttendUnitKernel<Kind, Dim>
       <<<static_cast<unsigned>(blocks), kBlockThreads, kBytes, stream>>>(call);
   CheckLaunch("attention");

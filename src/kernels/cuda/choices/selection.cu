@@ -209,12 +209,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks) ChunkKernel(SelectionCall c
 
 void FindBestOfChunks(cudaStream_t stream, const SelectionCall& call) {
   // A multiprocessor gives its blocks so much shared memory only where it is asked to.
-  [[maybe_unused]] static const bool asked = [] {
+  static OncePerDevice asked;
+  asked([] {
     Check(cudaFuncSetAttribute(ChunkKernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                cudaSharedmemCarveoutMaxShared),
           "shared memory of chunks");
-    return true;
-  }();
+  });
   const int blocks =
       std::min(call.requests_count * call.logits.chunks(), kBlocks * Multiprocessors());
   ChunkKernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(call);

@@ -5,19 +5,22 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/device_error.h"
 
 namespace banyan::cuda {
 
 void Check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // so that the next call does not report this one again
-  const auto kind = status == cudaErrorMemoryAllocation ? ErrorKind::kLimit : ErrorKind::kIo;
-  Throw(kind, "cuda: {}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
+  const std::string message =
+      fmt::format("cuda: {}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
+  if (status == cudaErrorMemoryAllocation) throw Error(ErrorKind::kLimit, message);
+  throw DeviceError(message);
 }
 
 void CheckLaunch(const char* what) { Check(cudaGetLastError(), what); }
 
-Device::Device() {
+int CountDevices() {
   int count = 0;
   const cudaError_t found = cudaGetDeviceCount(&count);
   if (found != cudaSuccess || count == 0) {
@@ -25,6 +28,16 @@ Device::Device() {
     Throw(ErrorKind::kUnsupported, "device cuda: no usable GPU on this machine ({})",
           found == cudaSuccess ? "none found" : cudaGetErrorString(found));
   }
+  return count;
+}
+
+Device::Device(int wanted) {
+  const int count = CountDevices();
+  if (wanted >= count) {
+    Throw(ErrorKind::kUnsupported, "device cuda:{}: this machine has {} GPU{}, from cuda:0 on",
+          wanted, count, count == 1 ? "" : "s");
+  }
+  if (wanted >= 0) Check(cudaSetDevice(wanted), "current device");
   Check(cudaGetDevice(&ordinal), "current device");
   cudaDeviceProp properties{};
   Check(cudaGetDeviceProperties(&properties, ordinal), "device properties");
@@ -52,6 +65,8 @@ Device::~Device() {
   }
   if (pool != nullptr) cudaMemPoolDestroy(pool);
 }
+
+void Device::Enter() const { Check(cudaSetDevice(ordinal), "current device"); }
 
 void Device::Synchronize() const { Check(cudaStreamSynchronize(stream), "device work"); }
 

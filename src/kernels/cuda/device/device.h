@@ -21,12 +21,15 @@ void CheckLaunch(const char* what);
 struct Recording;  // tensor_memory.h
 
 struct Device {
-  // The current device. Throws kUnsupported when there is none or it is older than sm_80.
-  Device();
+  // The device of this number, which becomes the thread's current one; -1: the one that is. Throws
+  // kUnsupported when it is not there or older than sm_80.
+  explicit Device(int wanted = -1);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  // Makes it the current device of this thread, as launches and allocations need it.
+  void Enter() const;
   void Synchronize() const;
   // Unused bytes, including those that the pool keeps for later.
   std::int64_t FreeBytes() const;
@@ -40,7 +43,9 @@ struct Device {
   mutable Recording* recording = nullptr;
 };
 
-// Of the current device.
+// GPUs of this process. Throws kUnsupported when there is none.
+int CountDevices();
+// Of the current device; where there are several, they are alike.
 int Multiprocessors();
 // Whether the kernels for Hopper can run: a Hopper GPU, code for it (hopper.cuh does not compile
 // for sm_90 without the a), and a driver that makes tensor maps. Defined in launch.cu.

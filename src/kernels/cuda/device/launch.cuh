@@ -11,6 +11,7 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -35,14 +36,33 @@ __device__ inline void LetNextKernelStart() {
 // the wait must not start early. All kernels are compiled for the same architectures.
 bool StartsEarly();
 
-// More shared memory for a block than the language grants by itself; tried again where it failed.
+// Calls `set` once on every device, as the attributes of a kernel are a device's own; again where
+// it threw. Thread-safe: two threads may both call it.
+class OncePerDevice {
+ public:
+  template <typename Set>
+  void operator()(const Set& set) {
+    int device = 0;
+    Check(cudaGetDevice(&device), "current device");
+    std::atomic<bool>& done = done_[static_cast<unsigned>(device) % kMostDevices];
+    if (done.load(std::memory_order_acquire)) return;
+    set();
+    done.store(true, std::memory_order_release);
+  }
+
+ private:
+  static constexpr unsigned kMostDevices = 64;
+  std::atomic<bool> done_[kMostDevices] = {};
+};
+
+// More shared memory for a block than the language grants by itself.
 template <auto kKernel>
 void RaiseSharedMemory(int bytes) {
-  [[maybe_unused]] static const bool raised = [bytes] {
+  static OncePerDevice raised;
+  raised([bytes] {
     Check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
           "shared memory of a kernel");
-    return true;
-  }();
+  });
 }
 
 struct LaunchShape {

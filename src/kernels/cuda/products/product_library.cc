@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "kernels/device_error.h"
 
 namespace banyan::cuda {
 namespace {
@@ -20,8 +21,10 @@ constexpr std::int64_t kAskedRows[] = {
 
 void CheckLt(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  const auto kind = status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorKind::kLimit : ErrorKind::kIo;
-  Throw(kind, "cublasLt: {}: status {}", what, static_cast<int>(status));
+  const std::string message =
+      fmt::format("cublasLt: {}: status {}", what, static_cast<int>(status));
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) throw Error(ErrorKind::kLimit, message);
+  throw DeviceError(message);
 }
 
 cudaDataType TypeOf(ProductForm form) { return ElementBytes(form) == 2 ? CUDA_R_16BF : CUDA_R_32F; }

@@ -187,12 +187,7 @@ void Launch(cudaStream_t stream, const QuantisedCall& call) {
   constexpr int kBytes = R::kStages * R::kStage;
   static_assert(kBytes <= 99 << 10);  // what a block may have from sm_80 on
   const auto kernel = QuantisedKernel<kForm, R, kRowTiles>;
-  static const bool allowed = [&] {
-    Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-          "shared memory of compact products");
-    return true;
-  }();
-  static_cast<void>(allowed);
+  RaiseSharedMemory<QuantisedKernel<kForm, R, kRowTiles>>(kBytes);
   const auto grid = static_cast<unsigned>((call.row_tiles + kWarps - 1) / kWarps);
   LaunchEarly(stream, {dim3(grid), R::kThreads, kBytes}, "product with compact weights", kernel,
               call);
