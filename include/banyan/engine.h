@@ -56,6 +56,7 @@ struct EngineOptions {
   // stacked: every stack computes and stores its own copy of the instruction and of its contexts,
   // as Parallel Prompting does; false = equal text once for all stacks.
   bool private_stacks = false;
+  // Of every device of the model, as are the next two; places that share a device share its memory.
   int batch_rows = 0;   // rows of one step; 0 = the backend's choice, more for many streams
   int max_streams = 0;  // at once, at most batch_rows; 0 = the backend's choice
   // Bytes; 0 = a quarter of the machine's memory, or on a device the free memory less what steps
@@ -87,7 +88,23 @@ struct EngineOptions {
   bool kv_store_optional = false;
 };
 
-// The report of a run.
+// What one device did of a run.
+struct DeviceShare {
+  std::string name;                     // as Model::devices
+  std::int64_t requests = 0;            // that it took
+  std::int64_t requests_of_others = 0;  // of them, meant for a device that had no room
+  std::int64_t prefilled_tokens = 0, generated_tokens = 0;
+  double busy_seconds = 0.0;  // of its steps
+  std::int64_t weight_bytes = 0, kv_bytes = 0;
+};
+
+// A device that failed: its answers ended with kError, and it takes no more while others can.
+struct DeviceFailure {
+  std::string device, why;
+};
+
+// The report of a run. With several devices, counts, times of the host and times of steps are sums
+// over them, which work at the same time; the limits are for all of them together.
 struct Receipt {
   std::int64_t prompt_tokens = 0;     // of streams that began, as if every one were alone
   std::int64_t prefilled_tokens = 0;  // rows computed for prompts
@@ -131,6 +148,7 @@ struct Receipt {
   // What planning predicts for the steps that were launched: attention by its costs, products at
   // the measured rates; 0: unknown. Beside the steps' own time it is the prediction's error.
   double predicted_seconds = 0.0;
+  std::vector<DeviceShare> devices;  // [devices of the model]
   std::int64_t steps_apart = 0;  // kAuto: steps in which some shared text was read once per stream
 };
 
@@ -169,6 +187,10 @@ enum class Unfinished { kFinish, kCancel };
 // preempted: it frees its pages and is recomputed later, with the same bits. A stream is preempted
 // at most once, because on its return it reserves all the pages it can need. No token's keys are
 // computed more than twice for one stream, and the first stream in line always continues.
+//
+// Devices: where the model has several, a request is computed by one of them, which one does not
+// show in its answers. Requests that begin alike go to the same device as long as that does not
+// keep another one waiting.
 //
 // Lifetime: the engine keeps its model and its KV store alive, and the queues of requests that have
 // not ended. Several engines may share a model if they do not run steps at the same time.
@@ -214,6 +236,8 @@ class Engine {
   int running() const;
   // How many waiting streams keep the engine busy: submit more when waiting() falls below it.
   int wanted_waiting() const;
+  // The first device whose step failed for another reason than memory, if any has.
+  std::optional<DeviceFailure> failure() const;
   // The first call of a model measures the machine for limit_seconds: some tens of milliseconds.
   Receipt receipt() const;
   // What is shared, what was chosen, and the predicted cost of the work submitted so far.

@@ -152,6 +152,7 @@ struct JobEstimate {
   double rows_per_second = 0.0;                        // forward-pass rows, measured there
   double expected_seconds = 0.0, limit_seconds = 0.0;  // as measured; with every answer full length
   std::int64_t weight_bytes = 0, kv_bytes = 0;
+  std::vector<DeviceShare> devices;  // and their memory: each gets as much work as it can do
 
   std::string ToText() const;
   std::string ToJson() const;

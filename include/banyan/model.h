@@ -55,11 +55,13 @@ struct ModelCard {
 };
 
 struct LoadOptions {
-  std::string model;           // GGUF file, Hugging Face directory, or a name in the local cache
-  std::string device = "cpu";  // cpu, reference, cuda
+  std::string model;  // GGUF file, Hugging Face directory, or a name in the local cache
+  // cpu, reference, cuda; or several of one kind, each with its own copy of the weights and its own
+  // engine: "cuda:0,1", "cuda:all", "cpu,cpu". An engine of the model spreads requests over them.
+  std::string device = "cpu";
   std::string precision = "mixed";  // f32 or mixed
   std::string kv_type;              // f16, bf16, q8, f32; empty: f32 with f32, f16 with mixed
-  int threads = 0;                  // 0: as many as the process may use
+  int threads = 0;                  // 0: as many as the process may use; "cpu,cpu" divides them
   // Use the fastest matrix products: an answer's bits may then depend on its batch. Only cuda with
   // mixed precision has faster ones.
   bool fast = false;
@@ -146,15 +148,17 @@ class Model {
   const ModelCard& card(const std::string& adapter = "") const;
   // The text side; null when the model's files have no tokenizer.
   std::shared_ptr<const Text> text() const;
-  std::string backend_name() const;  // "cpu (avx512, 2 threads)"
-  std::string precision() const;     // "mixed, kv f16"; ", fast" with LoadOptions::fast
+  std::string backend_name() const;          // "cpu (avx512, 2 threads)", "2 x cuda (…)"
+  std::vector<std::string> devices() const;  // one name or more: "cpu", "cuda:1", "cpu#2"
+  std::string precision() const;             // "mixed, kv f16"; ", fast" with LoadOptions::fast
   // Whether answers have the same bits in every batch: not with LoadOptions::fast.
   bool exact() const;
   // Whether some layers keep a state instead of keys: such a model reads no texts side by side.
   bool keeps_states() const;
-  std::int64_t weight_bytes() const;
+  std::int64_t weight_bytes() const;  // on all devices
   // Peak rates of the machine with this backend, measured at the first call (some tens of
-  // milliseconds, and a few GiB of device memory); 0 if not meaningful. REQUIRES: nothing computes
+  // milliseconds, and a few GiB of device memory); 0 if not meaningful. Of the first device, where
+  // there are several. REQUIRES: nothing computes
   // with the model meanwhile.
   double flops_per_second() const;  // of large products
   double bytes_per_second() const;  // of main (device) memory
@@ -167,11 +171,14 @@ class Model {
   std::string fingerprint() const;
 
   struct Parts;  // for the engine
-  Parts& parts() const { return *parts_; }
+  Parts& parts() const { return *parts_.front(); }
+  // Of each device: all but kernels and weights are the same.
+  size_t copies() const { return parts_.size(); }
+  Parts& parts(size_t device) const { return *parts_[device]; }
 
  private:
-  explicit Model(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  explicit Model(std::vector<std::unique_ptr<Parts>> parts);
+  std::vector<std::unique_ptr<Parts>> parts_;  // [devices]
 };
 
 }  // namespace banyan

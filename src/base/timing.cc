@@ -18,6 +18,11 @@ void Quantiles::Add(double value) {
   ++count_;
 }
 
+void Quantiles::Add(const Quantiles& others) {
+  for (size_t bin = 0; bin < bins_.size(); ++bin) bins_[bin] += others.bins_[bin];
+  count_ += others.count_;
+}
+
 double Quantiles::At(double q) const {
   const double wanted = q * static_cast<double>(count_);
   std::int64_t seen = 0;

@@ -31,6 +31,7 @@ class Quantiles {
  public:
   // Values are clamped to 1e-6 ... 1e5 (seconds: a microsecond to a day).
   void Add(double value);
+  void Add(const Quantiles& others);  // all of their values
   std::int64_t count() const { return count_; }
   // The `q`-quantile (0 to 1) of the values added, within 5 %; 0 when none was added.
   double At(double q) const;

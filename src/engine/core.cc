@@ -103,13 +103,14 @@ EngineCore::Parts::Parts(const Model::Parts& model, const EngineOptions& options
       launcher(options, model, {engine_memory, admission.running(), stream_memory, in_flight}),
       output(model, {stream_memory, in_flight, admission, events}) {}
 
-EngineCore::EngineCore(std::shared_ptr<Model> model, const EngineOptions& options)
+EngineCore::EngineCore(std::shared_ptr<Model> model, size_t device, const EngineOptions& options)
     : model_(std::move(model)),
+      copy_(model_->parts(device)),
       options_(options),
-      memory_(MemoryAfterCosts(options, model_->parts())),
-      steps_ahead_(StepsAhead(options, model_->parts())),
+      memory_(MemoryAfterCosts(options, copy_)),
+      steps_ahead_(StepsAhead(options, copy_)),
       row_limit_(memory_.batch_rows),
-      parts_(std::make_unique<Parts>(model_->parts(), options_, memory_, events_)) {}
+      parts_(std::make_unique<Parts>(copy_, options_, memory_, events_)) {}
 
 // The loop: launch a step, then read the tokens of the one before it. While the backend computes
 // one step, the host reads tokens, tests for stops, admits streams and plans the next step; the
@@ -132,6 +133,14 @@ bool EngineCore::Step() {
   const size_t may_stay = launched && !parts_->in_flight.latest().take_at_once ? steps_ahead_ : 0;
   while (parts_->in_flight.size() > may_stay) TakeOldest();
   return true;
+}
+
+bool EngineCore::HasRoom() {
+  Timer timer(times_.plan_seconds);
+  parts_->stream_memory.TakeLoaded(0.0);
+  parts_->admission.Admit();
+  parts_->stream_memory.CopyPrefixes();
+  return parts_->admission.waiting().empty();
 }
 
 // Hands the next step to the backend; false when there is nothing to compute before tokens are
@@ -254,7 +263,7 @@ void EngineCore::StartAnew(const std::string& why) {
       events_.AddEnds(*stream, FinishReason::kError, why);
     }
   }
-  parts_ = std::make_unique<Parts>(model_->parts(), options_, memory_, events_);
+  parts_ = std::make_unique<Parts>(copy_, options_, memory_, events_);
 }
 
 Receipt EngineCore::MakeReceipt() {
@@ -265,7 +274,7 @@ Receipt EngineCore::MakeReceipt() {
   parts_->output.Report(receipt);
   receipt.preempted = parts_->admission.preempted();
   receipt.refused_steps = row_limit_.refusals();
-  const MachineRates& rates = model_->parts().Rates();
+  const MachineRates& rates = copy_.Rates();
   receipt.limit_seconds = parts_->launcher.roofline().Seconds(rates);
   receipt.predicted_seconds = parts_->launcher.roofline().PredictedSeconds(rates);
   receipt.decode_limit_seconds = parts_->launcher.roofline().DecodeSeconds(rates);
@@ -273,12 +282,12 @@ Receipt EngineCore::MakeReceipt() {
 }
 
 std::string EngineCore::Explain() {
-  const Model::Parts& model = model_->parts();
+  const Model::Parts& model = copy_;
   const Strategy strategy = options_.strategy;
   std::string text =
       fmt::format("strategy  {}: {}\n", StrategyName(strategy), WhyStrategy(strategy));
-  text += fmt::format("backend   {}, {}\n", model_->backend_name(), model_->precision());
-  text += fmt::format("costs     {}\n", model_->parts().Costs(false).source);
+  text += fmt::format("backend   {}, {}\n", copy_.kernels->name(), model_->precision());
+  text += fmt::format("costs     {}\n", copy_.Costs(false).source);
   text += fmt::format("streams   {} waiting, at most {} at once, {} rows a step\n", waiting(),
                       max_streams(), row_limit_.most());
   const Sharing sharing = FindSharing(parts_->admission.waiting(), model, StorageRules(options_));
@@ -304,7 +313,7 @@ std::string EngineCore::Explain() {
   text += "first step\n";
   text += ExplainPlan(parts_->plan.attention(), parts_->plan.nodes(), batch.positions,
                       parts_->plan.options());
-  const MachineRates& rates = model_->parts().Rates();
+  const MachineRates& rates = copy_.Rates();
   if (rates.flops_per_second > 0.0) {
     text += ExplainCost(CountPlan(parts_->plan.attention(), batch.positions),
                         static_cast<double>(batch.logit_rows.size()),

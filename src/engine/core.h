@@ -38,7 +38,7 @@ namespace banyan {
 
 class EngineCore {
  public:
-  EngineCore(std::shared_ptr<Model> model, const EngineOptions& options);
+  EngineCore(std::shared_ptr<Model> model, size_t device, const EngineOptions& options);
 
   // Throws std::bad_alloc, and nothing has changed.
   void Accept(const std::shared_ptr<RequestTree>& request) { parts_->admission.Add(request); }
@@ -50,6 +50,11 @@ class EngineCore {
   // ends all answers that have not ended with an error, and the parts, with all KV, are made anew.
   // When this throws, call it again.
   void StartAnew(const std::string& why);
+
+  // Admits what can be; whether nothing waits then. Exceptions are as those of Step.
+  bool HasRoom();
+  // Of the stream that is next. REQUIRES: something waits.
+  int next_priority() const { return parts_->admission.waiting().Next().first->priority; }
 
   // Launches a step and reads the tokens of one; false when no work is left.
   bool Step();
@@ -64,6 +69,7 @@ class EngineCore {
   bool idle() const { return nothing_waits_or_runs() && parts_->in_flight.empty(); }
   int max_streams() const { return memory_.max_streams; }
   Receipt MakeReceipt();
+  const Latencies& latencies() const { return events_.latencies(); }
   std::string Explain();
   std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;
 
@@ -76,6 +82,7 @@ class EngineCore {
   }
 
   const std::shared_ptr<Model> model_;
+  Model::Parts& copy_;  // of the model, on this core's device
   const EngineOptions options_;
   EngineMemory memory_;
   // Steps that are launched before the tokens of the previous one are known: 0 or 1.

@@ -1,31 +1,60 @@
-// The engine as its callers see it. Requests and cancellations go into an inbox that the working
-// thread empties between steps; events go into queues. Two locks, always taken in this order:
-// `core_mutex` is held for a whole step, `mutex` only for moments.
+// The engine as its callers see it: a queue of requests, and a lane for every device of the model.
 #include "banyan/engine.h"
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <exception>
+#include <algorithm>
+#include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "engine/core.h"
+#include "engine/device_lane.h"
 #include "engine/request/request_check.h"
+#include "engine/request_queue.h"
 
 namespace banyan {
 namespace {
 
 constexpr std::int64_t kMostWaiting = 1'000'000;
 constexpr std::int64_t kMostWaitingTokens = std::int64_t{1} << 28;
-// Where there is no memory to go on, others may have given some back after this time.
-constexpr auto kMemoryPause = std::chrono::milliseconds(5);
-constexpr int kLastTries = 1000;  // at the end, when nobody may be left who gives some back
+
+// The sums of two devices' receipts; latencies and predictions are the caller's to set.
+void AddReceipt(const Receipt& more, Receipt& sum) {
+  constexpr std::int64_t Receipt::*kCounts[] = {&Receipt::prompt_tokens,
+                                                &Receipt::prefilled_tokens,
+                                                &Receipt::copied_tokens,
+                                                &Receipt::loaded_tokens,
+                                                &Receipt::saved_tokens,
+                                                &Receipt::generated_tokens,
+                                                &Receipt::decode_rows,
+                                                &Receipt::dropped_rows,
+                                                &Receipt::steps,
+                                                &Receipt::streams,
+                                                &Receipt::failed,
+                                                &Receipt::cancelled,
+                                                &Receipt::preempted,
+                                                &Receipt::recomputed_tokens,
+                                                &Receipt::refused_steps,
+                                                &Receipt::decode_steps,
+                                                &Receipt::decode_step_tokens,
+                                                &Receipt::kv_bytes_peak,
+                                                &Receipt::kv_bytes_total,
+                                                &Receipt::state_bytes_peak,
+                                                &Receipt::state_bytes_total,
+                                                &Receipt::kv_bytes_held,
+                                                &Receipt::steps_apart};
+  constexpr double Receipt::*kSeconds[] = {
+      &Receipt::plan_seconds,  &Receipt::forward_seconds,      &Receipt::choose_seconds,
+      &Receipt::wait_seconds,  &Receipt::decode_step_seconds,  &Receipt::prefill_step_seconds,
+      &Receipt::limit_seconds, &Receipt::decode_limit_seconds, &Receipt::predicted_seconds};
+  for (const auto count : kCounts) sum.*count += more.*count;
+  for (const auto seconds : kSeconds) sum.*seconds += more.*seconds;
+  // A store that the devices share counts for all of them.
+  sum.damaged_segments = std::max(sum.damaged_segments, more.damaged_segments);
+  sum.devices.insert(sum.devices.end(), more.devices.begin(), more.devices.end());
+}
 
 }  // namespace
 
@@ -37,341 +66,133 @@ struct Engine::State {
   bool Step();
   void Start();
   void Shutdown(Unfinished unfinished);
-  bool WaitUntilIdle(double seconds);
   Receipt MakeReceipt();
   std::string Explain();
   std::vector<ForestNode> Picture(std::span<const RequestId> requests);
 
-  struct Cancellation {
-    RequestId request = 0;
-    std::optional<std::uint64_t> tag;
-  };
-  enum class Ending { kNo, kWhenDone, kNow };
-
-  // Lets a caller in between two steps of the thread.
-  std::unique_lock<std::mutex> LockCore();
-  bool HasRoom(const RequestSize& size, const AnswerQueue& queue) const;
-  void RefuseAfterEnd() const;
-  void TakeInbox();
-  void StartAnewAfterFailure();
-  void Deliver();
-  // After a turn of work: nothing to do, more of it, or what memory was missing for.
-  enum class Left { kNothing, kWork, kUndone };
-  Left WorkOnce() noexcept;
-  void Work();
-  void CancelAll();
-
   const std::shared_ptr<Model> model;
   const bool sequential;
-  const std::int64_t max_waiting, max_waiting_tokens;
   const std::shared_ptr<AnswerQueue> own_queue = std::make_shared<AnswerQueue>();
-
-  std::mutex core_mutex;  // guards `core` and what stands between it and the other threads
-  EngineCore core;
-  std::exception_ptr failure;  // of the core, which must start anew before anything else
-  // Requests that left the inbox; from next_arriving on they are not in the core yet.
-  std::vector<std::shared_ptr<RequestTree>> arriving;
-  size_t next_arriving = 0;
-  // Events that left the core; from next_delivery on they are not in their queues yet.
-  std::vector<AnswerEvents::Delivery> deliveries;
-  size_t next_delivery = 0;
-  const int most_branches = core.most_branches();  // of a stream
-  std::atomic<int> callers{0};                     // that wait for core_mutex
-
-  mutable std::mutex mutex;         // guards what follows
-  std::condition_variable changed;  // the inbox, or what is below
-  std::vector<std::shared_ptr<RequestTree>> submitted;
-  std::vector<Cancellation> cancellations;
-  RequestSize inbox;     // of requests that are submitted and not in the core yet
-  RequestSize promised;  // of requests that have room and are being made into trees
-  RequestId last_request = 0;
-  std::uint64_t next_number = 1;
-  // Of the core, after its last step.
-  std::int64_t waiting = 0, waiting_tokens = 0;
-  int running = 0;
-  bool idle = true;
-  bool started = false;
-  Ending ending = Ending::kNo;
-
-  std::thread thread;
+  RequestQueue queue;
+  std::vector<std::unique_ptr<DeviceLane>> lanes;       // [devices]; after the queue that they use
+  int most_branches = std::numeric_limits<int>::max();  // of a stream
 };
 
 Engine::State::State(std::shared_ptr<Model> model_, const EngineOptions& options)
-    : model(model_),
+    : model(std::move(model_)),
       sequential(options.strategy == Strategy::kSequential),
-      max_waiting(options.max_waiting > 0 ? options.max_waiting : kMostWaiting),
-      max_waiting_tokens(options.max_waiting_tokens > 0 ? options.max_waiting_tokens
-                                                        : kMostWaitingTokens),
-      core(std::move(model_), options) {}
-
-bool Engine::State::HasRoom(const RequestSize& size, const AnswerQueue& queue) const {
-  const std::int64_t streams = waiting + inbox.answers + promised.answers + queue.ended();
-  const std::int64_t tokens = waiting_tokens + inbox.tokens + promised.tokens;
-  return streams == 0 ||
-         (streams + size.answers <= max_waiting && tokens + size.tokens <= max_waiting_tokens);
+      queue(model->devices(),
+            {options.max_waiting > 0 ? options.max_waiting : kMostWaiting,
+             options.max_waiting_tokens > 0 ? options.max_waiting_tokens : kMostWaitingTokens}) {
+  for (size_t device = 0; device < model->copies(); ++device) {
+    Model::Parts& copy = model->parts(device);
+    copy.kernels->EnterThread();
+    if (device > 0) {  // the devices are alike
+      copy.costs = model->parts().costs;
+      copy.rates = model->parts().rates;
+    }
+    lanes.push_back(std::make_unique<DeviceLane>(model, device, options, queue, own_queue));
+    most_branches = std::min(most_branches, lanes.back()->most_branches());
+    // Now, while nothing computes beside it.
+    if (device == 0 && model->copies() > 1) model->parts().Rates();
+  }
 }
 
 std::optional<RequestId> Engine::State::Submit(PromptSegment& request, const SubmitOptions& submit,
                                                bool wait) {
   // Checked and taken apart without a lock: a large request does not block other callers.
   const RequestSize size = CheckRequest(request, model->parts(), {sequential, most_branches});
-  const AnswerQueue& queue = submit.queue ? *submit.queue : *own_queue;
-  {
-    std::unique_lock lock(mutex);
-    while (ending == Ending::kNo && !HasRoom(size, queue)) {
-      if (!wait) return std::nullopt;
-      if (!started) {
-        Throw(ErrorKind::kLimit,
-              "the queue is full: {} answers wait or were not taken, at most {} may; make steps or "
-              "take answers first",
-              waiting + inbox.answers + queue.ended(), max_waiting);
-      }
-      // Taking answers from a queue does not notify `changed`, so this polls.
-      changed.wait_for(lock, std::chrono::milliseconds(5));
-    }
-    RefuseAfterEnd();
-    promised.answers += size.answers;
-    promised.tokens += size.tokens;
-  }
+  if (!queue.Promise(size, submit.queue ? *submit.queue : *own_queue, wait)) return std::nullopt;
   std::shared_ptr<RequestTree> tree;
   try {
     const std::int32_t variant = model->parts().VariantOf(request.adapter);
     tree = MakeRequestTree(request, {sequential, model->parts().config.states.any()});
     tree->variant = variant;
   } catch (...) {
-    const std::lock_guard lock(mutex);
-    promised.answers -= size.answers;
-    promised.tokens -= size.tokens;
-    changed.notify_all();
+    queue.GiveBack(size);
     throw;
   }
   tree->priority = submit.priority;
   tree->scope = submit.scope;
   tree->queue = submit.queue;
-  const std::lock_guard lock(mutex);
-  promised.answers -= size.answers;
-  promised.tokens -= size.tokens;
-  RefuseAfterEnd();
-  submitted.push_back(tree);
-  tree->id = ++last_request;
-  tree->first_number = next_number;
-  next_number += tree->answers.size();
-  tree->submitted = RequestTree::Clock::now();
-  inbox.answers += static_cast<std::int64_t>(tree->streams.size());
-  inbox.tokens += tree->tokens;
-  changed.notify_all();
-  return tree->id;
-}
-
-// REQUIRES: mutex.
-void Engine::State::RefuseAfterEnd() const {
-  if (ending != Ending::kNo) Throw(ErrorKind::kUsage, "the engine was shut down");
+  return queue.Put(tree, size);
 }
 
 void Engine::State::Cancel(RequestId request, std::optional<std::uint64_t> tag) {
-  {
-    const std::lock_guard lock(mutex);
-    cancellations.push_back({request, tag});
-    changed.notify_all();
-  }
-  // At once if no step is running, else before the next one.
-  const std::unique_lock working(core_mutex, std::try_to_lock);
-  if (!working) return;
-  try {
-    TakeInbox();
-    Deliver();
-  } catch (...) {  // whoever makes the next step goes on with it
-    const std::lock_guard lock(mutex);
-    idle = false;
-    changed.notify_all();
-  }
+  queue.Cancel({request, tag});
+  for (const auto& lane : lanes) lane->TakeCancellations();
 }
 
-// REQUIRES: core_mutex. When this throws, nothing is lost: the next call goes on.
-void Engine::State::TakeInbox() {
-  StartAnewAfterFailure();
-  std::vector<Cancellation> cancelled;
-  for (;;) {
-    for (; next_arriving < arriving.size(); ++next_arriving) core.Accept(arriving[next_arriving]);
-    arriving.clear();
-    next_arriving = 0;
-    const std::lock_guard lock(mutex);
-    if (submitted.empty()) {
-      cancelled.swap(cancellations);
-      break;
-    }
-    arriving.swap(submitted);
-    // Until the core says how many wait, they count there.
-    waiting += inbox.answers;
-    waiting_tokens += inbox.tokens;
-    inbox = {};
-    idle = false;
-  }
-  try {
-    for (const Cancellation& wanted : cancelled) core.Cancel(wanted.request, wanted.tag);
-  } catch (...) {
-    failure = std::current_exception();
-    throw;
-  }
-}
-
-// REQUIRES: core_mutex. When this throws, the next call does it again.
-void Engine::State::StartAnewAfterFailure() {
-  if (!failure) return;
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    core.StartAnew(error.what());
-  } catch (...) {
-    core.StartAnew("unknown");
-  }
-  failure = nullptr;
-}
-
-// REQUIRES: core_mutex. When this throws, nothing is lost: the next call goes on.
-void Engine::State::Deliver() {
-  for (;;) {
-    if (next_delivery == deliveries.size()) {
-      deliveries = core.TakeEvents();
-      next_delivery = 0;
-    }
-    if (deliveries.empty()) break;
-    const std::shared_ptr<AnswerQueue> queue = deliveries[next_delivery].first;
-    AnswerQueue::Putting putting(queue ? *queue : *own_queue);
-    for (; next_delivery < deliveries.size() && deliveries[next_delivery].first == queue;
-         ++next_delivery) {
-      putting.Put(deliveries[next_delivery].second);
-    }
-  }
-  const std::lock_guard lock(mutex);
-  waiting = core.waiting();
-  waiting_tokens = core.waiting_tokens();
-  running = core.writing();
-  idle = core.idle() && next_arriving == arriving.size() && !failure;
-  changed.notify_all();
-}
-
+// The devices' steps are made side by side.
 bool Engine::State::Step() {
-  std::unique_lock working = LockCore();
-  const Left left = WorkOnce();
-  working.unlock();
-  if (left == Left::kUndone) std::this_thread::sleep_for(kMemoryPause);
-  return left != Left::kNothing;
-}
-
-// A mutex is not fair: the working thread waits while there are other callers (see Work).
-std::unique_lock<std::mutex> Engine::State::LockCore() {
-  ++callers;
-  std::unique_lock lock(core_mutex);
-  --callers;
-  return lock;
+  if (lanes.size() == 1) return lanes.front()->Work() != DeviceLane::Left::kNothing;
+  std::vector<DeviceLane::Left> left(lanes.size(), DeviceLane::Left::kNothing);
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < lanes.size(); ++i) {
+    if (lanes[i]->HasWork()) threads.emplace_back([this, &left, i] { left[i] = lanes[i]->Work(); });
+  }
+  left[0] = lanes[0]->Work();
+  for (std::thread& thread : threads) thread.join();
+  return std::ranges::any_of(left, [](auto one) { return one != DeviceLane::Left::kNothing; });
 }
 
 void Engine::State::Start() {
-  const std::lock_guard lock(mutex);
-  RefuseAfterEnd();
-  if (std::exchange(started, true)) return;
-  thread = std::thread([this] { Work(); });
-}
-
-void Engine::State::Work() {
-  for (;;) {
-    {
-      std::unique_lock lock(mutex);
-      const auto inbox = [this] { return !submitted.empty() || !cancellations.empty(); };
-      changed.wait(lock, [&] { return ending != Ending::kNo || !idle || inbox(); });
-      if (ending == Ending::kNow || (ending == Ending::kWhenDone && idle && !inbox())) return;
-    }
-    while (callers > 0) std::this_thread::yield();
-    std::unique_lock working(core_mutex);
-    const Left left = WorkOnce();
-    working.unlock();
-    if (left == Left::kUndone) std::this_thread::sleep_for(kMemoryPause);
-  }
-}
-
-// REQUIRES: core_mutex. Whatever is thrown ends the answers under way and not the engine.
-Engine::State::Left Engine::State::WorkOnce() noexcept {
-  bool more = true, done = true;
-  try {
-    TakeInbox();
-    try {
-      more = core.Step();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    StartAnewAfterFailure();
-  } catch (...) {
-    done = false;
-  }
-  try {
-    Deliver();
-  } catch (...) {
-    done = false;
-  }
-  return !done ? Left::kUndone : more ? Left::kWork : Left::kNothing;
+  if (!queue.Start()) return;
+  for (const auto& lane : lanes) lane->Start();
 }
 
 void Engine::State::Shutdown(Unfinished unfinished) {
-  const bool finish = unfinished == Unfinished::kFinish;
-  {
-    const std::lock_guard lock(mutex);
-    if (ending != Ending::kNo) return;
-    ending = finish ? Ending::kWhenDone : Ending::kNow;
-    changed.notify_all();
-  }
-  if (thread.joinable()) {
-    thread.join();
+  if (!queue.End(unfinished)) return;
+  if (lanes.front()->started()) {
+    for (const auto& lane : lanes) lane->Join();
   } else {
-    while (finish && Step()) {
+    while (unfinished == Unfinished::kFinish && Step()) {
     }
   }
-  if (!finish) CancelAll();
-}
-
-// For the end: throws nothing.
-void Engine::State::CancelAll() {
-  const std::lock_guard working(core_mutex);
-  for (int i = 0; i < kLastTries; ++i) {
-    try {
-      TakeInbox();
-      core.EndAll(FinishReason::kCancelled, "");
-      return Deliver();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    std::this_thread::sleep_for(kMemoryPause);
-  }
-}
-
-bool Engine::State::WaitUntilIdle(double seconds) {
-  std::unique_lock lock(mutex);
-  return changed.wait_for(lock, std::chrono::duration<double>(seconds),
-                          [this] { return idle && submitted.empty() && cancellations.empty(); });
+  if (unfinished == Unfinished::kFinish) return;
+  for (const auto& lane : lanes) lane->CancelAll();
 }
 
 Receipt Engine::State::MakeReceipt() {
-  const std::unique_lock working = LockCore();
-  return core.MakeReceipt();
-}
-
-std::vector<ForestNode> Engine::State::Picture(std::span<const RequestId> requests) {
-  const std::unique_lock working = LockCore();
-  return core.Picture(requests);
+  Latencies latencies;
+  Receipt receipt = lanes.front()->MakeReceipt(latencies);
+  if (lanes.size() == 1) return receipt;
+  for (size_t i = 1; i < lanes.size(); ++i) {
+    AddReceipt(lanes[i]->MakeReceipt(latencies), receipt);
+  }
+  latencies.Report(receipt);
+  // The devices work at the same time.
+  receipt.limit_seconds /= static_cast<double>(lanes.size());
+  receipt.decode_limit_seconds /= static_cast<double>(lanes.size());
+  return receipt;
 }
 
 std::string Engine::State::Explain() {
-  const std::unique_lock working = LockCore();
-  TakeInbox();
-  std::string text;
-  try {
-    text = core.Explain();
-  } catch (...) {
-    failure = std::current_exception();
-    throw;
+  if (lanes.size() == 1) return lanes.front()->Explain();
+  std::string text, each;
+  for (const auto& lane : lanes) {
+    const std::string explained = lane->Explain();  // takes what is waiting
+    Latencies unused;
+    const DeviceShare share = lane->MakeReceipt(unused).devices.front();
+    text += fmt::format("device    {}: {} requests to begin with; weights {} MiB, kv {} MiB\n",
+                        share.name, share.requests, share.weight_bytes >> 20, share.kv_bytes >> 20);
+    each += fmt::format("on {}\n{}", share.name, explained);
   }
-  Deliver();
-  return text;
+  return text + each;
+}
+
+// The numbers of nodes are a device's own: here they are made different.
+std::vector<ForestNode> Engine::State::Picture(std::span<const RequestId> requests) {
+  std::vector<ForestNode> all;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    for (ForestNode& node : lanes[i]->Picture(requests)) {
+      const auto numbered = [&](std::uint64_t id) { return id == 0 ? 0 : id * lanes.size() + i; };
+      node.id = numbered(node.id);
+      node.parent = numbered(node.parent);
+      all.push_back(node);
+    }
+  }
+  return all;
 }
 
 Engine::Engine(std::shared_ptr<Model> model, const EngineOptions& options)
@@ -390,7 +211,7 @@ void Engine::Cancel(RequestId request, std::uint64_t tag) { state_->Cancel(reque
 bool Engine::Step() { return state_->Step(); }
 void Engine::Start() { state_->Start(); }
 void Engine::Shutdown(Unfinished unfinished) { state_->Shutdown(unfinished); }
-bool Engine::WaitUntilIdle(double seconds) { return state_->WaitUntilIdle(seconds); }
+bool Engine::WaitUntilIdle(double seconds) { return state_->queue.WaitUntilIdle(seconds); }
 
 std::vector<AnswerEvent> Engine::TakeEvents(double seconds) {
   return state_->own_queue->Take(seconds);
@@ -404,17 +225,16 @@ std::vector<Answer> Engine::TakeFinished() {
   return answers;
 }
 
-int Engine::waiting() const {
-  const std::lock_guard lock(state_->mutex);
-  return static_cast<int>(state_->waiting + state_->inbox.answers);
+int Engine::waiting() const { return static_cast<int>(state_->queue.waiting()); }
+int Engine::running() const { return state_->queue.running(); }
+
+int Engine::wanted_waiting() const {
+  int wanted = 0;
+  for (const auto& lane : state_->lanes) wanted += lane->max_streams();
+  return wanted;
 }
 
-int Engine::running() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->running;
-}
-
-int Engine::wanted_waiting() const { return state_->core.max_streams(); }
+std::optional<DeviceFailure> Engine::failure() const { return state_->queue.failure(); }
 Receipt Engine::receipt() const { return state_->MakeReceipt(); }
 std::string Engine::Explain() { return state_->Explain(); }
 std::vector<ForestNode> Engine::Picture(std::span<const RequestId> requests) const {

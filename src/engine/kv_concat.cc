@@ -108,6 +108,7 @@ Answer KvConcat::Ask(const KvConcatPrompt& prompt, const AnswerRequest& wanted) 
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   const std::lock_guard lock(busy_);
   Model::Parts& model = model_->parts();
+  model.kernels->EnterThread();
   const ModelConfig& config = model.config;
   const auto size = [](const std::vector<TokenId>& tokens) {
     return static_cast<std::int32_t>(tokens.size());

@@ -165,7 +165,8 @@ Receipt RunProgram(const std::shared_ptr<Model>& model, const Workload& work,
   EngineOptions options;
   options.strategy = program.strategy;
   options.kv_memory =
-      TightMemory(*model, work.LargestStreamPages(kPageTokens) + static_cast<int>(random() % 8));
+      TightMemory(*model, work.LargestStreamPages(kPageTokens) + static_cast<int>(random() % 8)) *
+      static_cast<std::int64_t>(model->copies());
   options.batch_rows = random() % 2 == 0 ? 24 : 128;
   options.max_waiting = 40;
   options.steps_ahead = static_cast<int>(random() % 2);
@@ -213,9 +214,13 @@ Receipt RunProgram(const std::shared_ptr<Model>& model, const Workload& work,
   return receipt;
 }
 
-// Ten programs of 1000 operations on a host; longer ones where there is a device.
+// Ten programs of 1000 operations on a host; longer ones where there is a device. What is expected
+// comes from one device.
 void RunPrograms(const LoadOptions& load, int operations) {
   const std::shared_ptr<Model> model = Model::Load(load);
+  LoadOptions load_one = load;
+  load_one.device = BackendOf(load.device);
+  const std::shared_ptr<Model> one = model->copies() == 1 ? model : Model::Load(load_one);
   const bool states = model->keeps_states();
   std::uint32_t seed = 1;
   std::int64_t preempted = 0, cancelled = 0;
@@ -235,7 +240,7 @@ void RunPrograms(const LoadOptions& load, int operations) {
     alone.strategy = Strategy::kFlat;
     alone.one_by_one = true;
     alone.steps_ahead = 0;
-    Engine oracle(model, alone);
+    Engine oracle(one, alone);
     const AnswersByTag expected = RunAll(oracle, work.requests());
     for (const bool own_thread : {true, false}) {
       const Receipt receipt = RunProgram(model, work, expected,
@@ -258,6 +263,18 @@ TEST(RandomPrograms, OnTheCpu) {
   load.precision = "mixed";
   load.threads = 2;
   RunPrograms(load, 1000 * TestRounds());
+}
+
+TEST(RandomPrograms, OnSeveralDevices) {
+  const testing_support::TempDirectory directory;
+  LoadOptions load;
+  load.model = testing_support::WriteTinyGguf({.window = 0, .seed = 5}, directory.path() / "m.gguf")
+                   .string();
+  load.precision = "mixed";
+  for (const char* device : {"cpu,cpu", "cpu,cpu,cpu"}) {
+    load.device = device;
+    RunPrograms(load, 500 * TestRounds());
+  }
 }
 
 TEST(RandomPrograms, OfLayersThatKeepStates) {

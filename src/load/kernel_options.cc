@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "load/device_list.h"
 
 namespace banyan {
 namespace {
@@ -55,8 +56,8 @@ KernelOptions KernelOptionsOf(const LoadOptions& options) {
   kernel_options.precision = ParsePrecision(options.precision);
   kernel_options.kv_type = ParseKvType(options.kv_type, kernel_options.precision);
   kernel_options.threads = options.threads;
-  kernel_options.fast =
-      options.fast && options.device == "cuda" && kernel_options.precision == Precision::kMixed;
+  kernel_options.fast = options.fast && BackendOf(options.device) == "cuda" &&
+                        kernel_options.precision == Precision::kMixed;
   kernel_options.weights = ParseWeights(options.weights);
   kernel_options.eight_bit_products = options.precision == "w8a8";
   return kernel_options;

@@ -14,6 +14,7 @@
 #include "hub/locate.h"
 #include "load/kernel_options.h"
 #include "load/model_card.h"
+#include "load/model_copies.h"
 #include "load/model_identity.h"
 #include "load/model_parts.h"
 #include "model/adapter.h"
@@ -159,22 +160,6 @@ std::int64_t WeightsIn(const TensorStore& tensors) {
   return weights;
 }
 
-Adapter OpenAdapter(const std::string& name) { return Adapter::Open(PathOfAdapter(name)); }
-
-// In the order of variants.
-std::deque<Adapter> OpenApart(const std::vector<LoadOptions::NamedAdapter>& named) {
-  std::deque<Adapter> adapters;
-  std::set<std::string> names;
-  for (const LoadOptions::NamedAdapter& adapter : named) {
-    if (adapter.name.empty() || !names.insert(adapter.name).second) {
-      Throw(ErrorKind::kUsage, "--adapter {}={}: expected a name of its own for each adapter",
-            adapter.name, adapter.directory);
-    }
-    adapters.push_back(OpenAdapter(adapter.directory));
-  }
-  return adapters;
-}
-
 std::string DescribeRope(const RopeConfig& rope, const std::vector<LayerAttention>& layers,
                          int index) {
   static const std::map<RopeKind, const char*> names = {
@@ -258,13 +243,12 @@ ModelSummary DescribeModel(const std::string& name) {
   return summary;
 }
 
-Model::Model(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Model::Model(std::vector<std::unique_ptr<Parts>> parts) : parts_(std::move(parts)) {}
 Model::~Model() = default;
 
 std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
-  const KernelOptions kernel_options = KernelOptionsOf(options);
-  auto parts = std::make_unique<Parts>();
-  parts->kernels = MakeKernels(options.device, kernel_options);
+  std::vector<std::unique_ptr<Parts>> copies = MakeCopies(options);
+  Parts* const parts = copies.front().get();
   OpenedModel model = Open(options.model);
   if (options.yarn_factor > 1.0) {
     const int original = model.config.context_length;
@@ -275,16 +259,9 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   }
   parts->path = model.files.root.string();
   parts->text = OpenText(model);
-  parts->kernels->ExpectWeights(WeightsIn(model.tensors()));
-  std::optional<Adapter> adapter;
-  if (!options.adapter.empty()) adapter = OpenAdapter(options.adapter);
-  Adapter* const merged = adapter ? &*adapter : nullptr;
-  AdaptersToLoad adapters{merged, {}};
-  std::deque<Adapter> apart = OpenApart(options.adapters);
-  for (Adapter& kept : apart) adapters.apart.push_back(&kept);
-  parts->weights = LoadWeights(model.config, model.tensors(), model.naming, *parts->kernels,
-                               options.progress, adapters);
   parts->config = std::move(model.config);
+  const LoadedAdapters adapters(options);  // for their cards and hashes: loading marks what it took
+  LoadCopies(copies, {model.tensors(), model.naming, WeightsIn(model.tensors())}, options);
   parts->end_tokens = parts->config.eos;
   if (parts->text) {
     for (const TokenId id : parts->text->end_tokens()) parts->end_tokens.push_back(id);
@@ -292,21 +269,33 @@ std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
   std::sort(parts->end_tokens.begin(), parts->end_tokens.end());
   parts->end_tokens.erase(std::unique(parts->end_tokens.begin(), parts->end_tokens.end()),
                           parts->end_tokens.end());
+  const std::deque<Adapter>& apart = adapters.apart;
+  const Adapter* const merged = adapters.merged ? &*adapters.merged : nullptr;
   std::vector<AdapterIdentity> identities;
   for (size_t i = 0; i < apart.size(); ++i) {
     identities.push_back({options.adapters[i].name, HashOfAdapter(apart[i], options.threads)});
   }
   parts->SetIdentity(IdentityOf({model.files, model.gguf.get(), model.tensors(), merged,
                                  parts->text.get(), parts->end_tokens},
-                                options, kernel_options)
+                                options, parts->kernels->options())
                          .dump(-1, ' ', false, Json::error_handler_t::replace),
                      identities);
   ModelCard& card = parts->variants.front().card = OpenCard(model).value_or(ModelCard());
-  if (adapter) card = CardWithAdapter(card, ModelCardOfFolder(adapter->where()));
+  if (merged != nullptr) card = CardWithAdapter(card, ModelCardOfFolder(merged->where()));
   for (size_t i = 0; i < apart.size(); ++i) {
     parts->variants[i + 1].card = CardWithAdapter(card, ModelCardOfFolder(apart[i].where()));
   }
-  return std::shared_ptr<Model>(new Model(std::move(parts)));
+  for (size_t i = 1; i < copies.size(); ++i) copies[i]->TakeCommon(*parts);
+  return std::shared_ptr<Model>(new Model(std::move(copies)));
+}
+
+void Model::Parts::TakeCommon(const Parts& from) {
+  path = from.path;
+  end_tokens = from.end_tokens;
+  text = from.text;
+  identity = from.identity;
+  fingerprint = from.fingerprint;
+  variants = from.variants;
 }
 
 void Model::Parts::SetIdentity(std::string json, const std::vector<AdapterIdentity>& apart) {
@@ -341,33 +330,65 @@ std::int32_t Model::Parts::VariantOf(const std::string& adapter) const {
 
 std::vector<std::string> Model::adapters() const {
   std::vector<std::string> names;
-  for (const ModelVariant& variant : parts_->variants) {
+  for (const ModelVariant& variant : parts().variants) {
     if (!variant.adapter.empty()) names.push_back(variant.adapter);
   }
   return names;
 }
 
 const ModelCard& Model::card(const std::string& adapter) const {
-  return parts_->variants[static_cast<size_t>(parts_->VariantOf(adapter))].card;
+  return parts().variants[static_cast<size_t>(parts().VariantOf(adapter))].card;
 }
 
-int Model::vocab_size() const { return parts_->config.vocab_size; }
-int Model::context_length() const { return parts_->config.context_length; }
-const std::vector<TokenId>& Model::end_tokens() const { return parts_->end_tokens; }
-std::shared_ptr<const Text> Model::text() const { return parts_->text; }
-std::string Model::backend_name() const { return parts_->kernels->name(); }
-std::int64_t Model::weight_bytes() const { return parts_->weights.bytes; }
-double Model::flops_per_second() const { return parts_->Rates().flops_per_second; }
-double Model::bytes_per_second() const { return parts_->Rates().bytes_per_second; }
-std::string Model::fingerprint() const { return ToHex(parts_->fingerprint); }
-const std::string& Model::identity() const { return parts_->identity; }
+int Model::vocab_size() const { return parts().config.vocab_size; }
+int Model::context_length() const { return parts().config.context_length; }
+const std::vector<TokenId>& Model::end_tokens() const { return parts().end_tokens; }
+std::shared_ptr<const Text> Model::text() const { return parts().text; }
 
-bool Model::keeps_states() const { return parts_->config.states.any(); }
+std::string Model::backend_name() const {
+  std::vector<std::pair<std::string, int>> names;  // one after another, and how many are alike
+  for (const auto& copy : parts_) {
+    const std::string name = copy->kernels->name();
+    if (names.empty() || names.back().first != name) names.emplace_back(name, 0);
+    ++names.back().second;
+  }
+  std::string text;
+  for (const auto& [name, count] : names) {
+    if (!text.empty()) text += " + ";
+    text += count == 1 ? name : fmt::format("{} x {}", count, name);
+  }
+  return text;
+}
 
-bool Model::exact() const { return !parts_->kernels->options().fast; }
+std::vector<std::string> Model::devices() const {
+  std::vector<std::string> names;
+  for (const auto& copy : parts_) names.push_back(copy->device.name);
+  return names;
+}
+
+std::int64_t Model::weight_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& copy : parts_) bytes += copy->weights.bytes;
+  return bytes;
+}
+
+double Model::flops_per_second() const {
+  parts().kernels->EnterThread();
+  return parts().Rates().flops_per_second;
+}
+double Model::bytes_per_second() const {
+  parts().kernels->EnterThread();
+  return parts().Rates().bytes_per_second;
+}
+std::string Model::fingerprint() const { return ToHex(parts().fingerprint); }
+const std::string& Model::identity() const { return parts().identity; }
+
+bool Model::keeps_states() const { return parts().config.states.any(); }
+
+bool Model::exact() const { return !parts().kernels->options().fast; }
 
 std::string Model::precision() const {
-  const KernelOptions& options = parts_->kernels->options();
+  const KernelOptions& options = parts().kernels->options();
   const char* mixed = options.eight_bit_products ? "w8a8" : "mixed";
   return fmt::format("{}, kv {}{}", options.precision == Precision::kF32 ? "f32" : mixed,
                      KvTypeName(options.kv_type), options.fast ? ", fast" : "");

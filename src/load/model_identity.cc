@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/thread_pool.h"
+#include "load/device_list.h"
 #include "load/kernel_options.h"
 #include "load/model_card.h"
 #include "load/model_parts.h"
@@ -164,10 +165,10 @@ Json IdentityOf(const IdentitySource& source, const LoadOptions& options,
   identity["chat template"] =
       source.text == nullptr ? "" : HashOf(source.text->parts().tokenizer->chat_template());
   identity["end tokens"] = source.end_tokens;
-  identity["device"] = options.device;
+  identity["device"] = BackendOf(options.device);
   identity["precision"] = options.precision;
   // Products of the cpu backend with quantised weights.
-  if (options.device == "cpu" && kernel_options.precision == Precision::kMixed) {
+  if (BackendOf(options.device) == "cpu" && kernel_options.precision == Precision::kMixed) {
     identity["activations"] = "8 bits, a scale per 32";
   }
   identity["kv type"] = KvTypeName(kernel_options.kv_type);

@@ -9,6 +9,7 @@
 #include "banyan/model.h"
 #include "base/hash.h"
 #include "kernels/kernels.h"
+#include "load/device_list.h"
 #include "load/planning_costs.h"
 #include "model/config.h"
 #include "model/weights.h"
@@ -30,6 +31,7 @@ struct AdapterIdentity {
 };
 
 struct Model::Parts {
+  DeviceName device;
   std::string path;
   ModelConfig config;
   std::unique_ptr<Kernels> kernels;
@@ -44,6 +46,8 @@ struct Model::Parts {
   void SetIdentity(std::string json, const std::vector<AdapterIdentity>& apart = {});
   // Index in `variants`. Throws kInput for a name that there is not.
   std::int32_t VariantOf(const std::string& adapter) const;
+  // All but device, configuration, kernels and weights.
+  void TakeCommon(const Parts& from);
   std::optional<MachineRates> rates;
   std::optional<PlanningCosts> costs;
 

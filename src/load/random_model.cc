@@ -8,6 +8,7 @@
 #include "banyan/model.h"
 #include "base/error.h"
 #include "load/kernel_options.h"
+#include "load/model_copies.h"
 #include "load/model_parts.h"
 #include "model/families.h"
 #include "model/weights.h"
@@ -431,9 +432,12 @@ std::shared_ptr<Model> Model::Random(const std::string& name, const std::string&
   if (!options.adapter.empty() || !options.adapters.empty()) {
     Throw(ErrorKind::kUsage, "--adapter: random weights take no adapter");
   }
-  auto parts = std::make_unique<Parts>();
+  std::vector<std::unique_ptr<Parts>> copies = MakeCopies(options);
+  if (copies.size() > 1) {
+    Throw(ErrorKind::kUsage, "--device {}: random weights are for one device", options.device);
+  }
+  Parts* const parts = copies.front().get();
   parts->config = ConfigOfShape(name);
-  parts->kernels = MakeKernels(options.device, KernelOptionsOf(options));
   parts->path = "random weights, " + name;
   const DType type = ParseWeightType(weight_type);
   if (type == DType::kBF16) {
@@ -445,9 +449,9 @@ std::shared_ptr<Model> Model::Random(const std::string& name, const std::string&
   }
   parts->SetIdentity(fmt::format(
       R"({{"weights":"{}, {}","device":"{}","precision":"{}","kv type":"{}","fast":{}}})",
-      parts->path, weight_type, options.device, options.precision,
+      parts->path, weight_type, BackendOf(options.device), options.precision,
       KvTypeName(parts->kernels->options().kv_type), options.fast));
-  return std::shared_ptr<Model>(new Model(std::move(parts)));
+  return std::shared_ptr<Model>(new Model(std::move(copies)));
 }
 
 }  // namespace banyan

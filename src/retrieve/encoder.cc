@@ -16,6 +16,7 @@
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
 #include "hub/locate.h"
+#include "load/device_list.h"
 #include "load/kernel_options.h"
 #include "load/model_identity.h"
 #include "load/model_parts.h"
@@ -162,6 +163,7 @@ void Encoder::Parts::ForEachPass(std::span<const std::vector<TokenId>> texts, in
   size_t sum = 0;
   const auto compute = [&] {
     const PassTurns::Turn turn(turns);
+    kernels->EnterThread();
     visit(together);
   };
   for (const std::vector<TokenId>& next : texts) {
@@ -198,7 +200,9 @@ std::shared_ptr<Encoder> Encoder::Load(const LoadOptions& options) {
   KernelOptions kernel_options = KernelOptionsOf(options);
   // Keys and values live for one layer: there is nothing to save by keeping fewer of their bits.
   kernel_options.kv_type = KvType::kF32;
-  parts->kernels = MakeKernels(options.device, kernel_options);
+  const DeviceName device = ParseDevices(options.device).front();  // one, where there are several
+  kernel_options.ordinal = device.ordinal;
+  parts->kernels = MakeKernels(device.backend, kernel_options);
   std::error_code ignored;
   parts->model = std::filesystem::exists(options.model, ignored)
                      ? std::filesystem::absolute(options.model).string()

@@ -287,7 +287,7 @@ int RunServe(ServeCommand& command) {
   RunOptions encoder = command.run;
   encoder.load.model = command.encoder;
   // A device's memory is the decoder's, for KV.
-  if (encoder.load.device == "cuda") encoder.load.device = "cpu";
+  if (encoder.load.device.starts_with("cuda")) encoder.load.device = "cpu";
   encoder.load.precision = "f32";
   encoder.load.adapter.clear();
   encoder.load.adapters.clear();

@@ -78,9 +78,15 @@ std::int64_t KvBudget(const EngineOptions& options, Model::Parts& model,
                       const EngineMemory& memory) {
   if (options.kv_memory > 0) return options.kv_memory;
   const std::optional<std::int64_t> free = model.kernels->FreeDeviceMemory();
-  if (!free) return QuarterOfMemory();
+  const DeviceName& device = model.device;
+  if (!free) return QuarterOfMemory() / device.sharers;
   model.Rates();  // takes memory for a moment: now, while there is some
-  return *free - std::min(BytesBesideActivations(model, memory), *free / 4);
+  // Engines that share the device were made before this one, or will be: the steps of the former
+  // still take memory, the latter take all of theirs.
+  const std::int64_t beside = std::min(BytesBesideActivations(model, memory), *free / 4);
+  const std::int64_t left = std::max(*free - device.place * beside, *free / 4);
+  const std::int64_t part = left / (device.sharers - device.place);
+  return part - std::min(beside, part / 4);
 }
 
 // Slots for the states of all branches and of what stands above them, in at most half of the

@@ -73,9 +73,9 @@ void AnswerEvents::AddToken(Stream& stream) {
   Answer& answer = stream.answer;
   if (answer.tokens.size() == 1) {
     answer.first_token_seconds = Seconds(stream.request->submitted, now);
-    first_token_.Add(answer.first_token_seconds);
+    latencies_.first_token.Add(answer.first_token_seconds);
   } else {
-    next_token_.Add(Seconds(stream.last_token, now));
+    latencies_.next_token.Add(Seconds(stream.last_token, now));
   }
   stream.last_token = now;
   if (!stream.wanted().stream) return;
@@ -125,10 +125,19 @@ void AnswerEvents::Report(Receipt& receipt) const {
   receipt.generated_tokens = tokens_;
   receipt.failed = failed_;
   receipt.cancelled = cancelled_;
-  receipt.first_token_median = first_token_.At(0.5);
-  receipt.first_token_p99 = first_token_.At(0.99);
-  receipt.next_token_median = next_token_.At(0.5);
-  receipt.next_token_p99 = next_token_.At(0.99);
+  latencies_.Report(receipt);
+}
+
+void Latencies::Add(const Latencies& others) {
+  first_token.Add(others.first_token);
+  next_token.Add(others.next_token);
+}
+
+void Latencies::Report(Receipt& receipt) const {
+  receipt.first_token_median = first_token.At(0.5);
+  receipt.first_token_p99 = first_token.At(0.99);
+  receipt.next_token_median = next_token.At(0.5);
+  receipt.next_token_p99 = next_token.At(0.99);
 }
 
 const char* FinishReasonName(FinishReason reason) {

@@ -17,6 +17,14 @@
 
 namespace banyan {
 
+// Of the tokens of answers, in seconds.
+struct Latencies {
+  Quantiles first_token, next_token;
+
+  void Add(const Latencies& others);
+  void Report(Receipt& receipt) const;
+};
+
 class AnswerEvents {
  public:
   // An event and its queue; null: the engine's own.
@@ -44,11 +52,12 @@ class AnswerEvents {
   std::int64_t tokens() const { return tokens_; }  // of all answers so far
   // Streams, tokens, ends and latencies.
   void Report(Receipt& receipt) const;
+  const Latencies& latencies() const { return latencies_; }
 
  private:
   std::unordered_map<RequestId, std::shared_ptr<RequestTree>> open_;
   std::vector<Delivery> pending_;
-  Quantiles first_token_, next_token_;  // seconds
+  Latencies latencies_;
   std::int64_t streams_ = 0, tokens_ = 0, failed_ = 0, cancelled_ = 0;
 };
 

@@ -3,11 +3,13 @@
 // siblings found, and a waiting stream takes no more memory than what was submitted.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "banyan/engine.h"
@@ -57,6 +59,29 @@ struct RequestSkeleton {
   std::int32_t first = 0, end = 0;
 };
 
+// What a request adds to the work of its device, until it is over or has another device.
+class WorkShare {
+ public:
+  WorkShare() = default;
+  WorkShare(std::shared_ptr<std::atomic<std::int64_t>> work, std::int64_t tokens)
+      : work_(std::move(work)), tokens_(tokens) {
+    *work_ += tokens_;
+  }
+  ~WorkShare() {
+    if (work_) *work_ -= tokens_;
+  }
+  WorkShare(WorkShare&& other) noexcept { *this = std::move(other); }
+  WorkShare& operator=(WorkShare&& other) noexcept {
+    std::swap(work_, other.work_);
+    std::swap(tokens_, other.tokens_);
+    return *this;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<std::int64_t>> work_;
+  std::int64_t tokens_ = 0;
+};
+
 struct RequestTree {
   using Clock = std::chrono::steady_clock;
 
@@ -73,6 +98,7 @@ struct RequestTree {
   std::vector<RequestPanel> panels;
   std::vector<RequestSkeleton> skeletons;
   std::int64_t tokens = 0;  // of all segments
+  WorkShare work;           // of its device (RequestRouter)
 
   std::int32_t streams_left = 0;
   std::vector<bool> cancelled;                                          // [answers], or empty: none

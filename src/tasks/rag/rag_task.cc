@@ -240,7 +240,7 @@ std::string AnswerRag(std::shared_ptr<Model> model, const EngineOptions& engine_
 LoadOptions RetrievalLoadOptions(const std::string& name, const LoadOptions& answering) {
   LoadOptions options;
   options.model = name;
-  options.device = answering.device == "cuda" ? "cpu" : answering.device;
+  options.device = answering.device.starts_with("cuda") ? "cpu" : answering.device;
   options.threads = answering.threads;
   options.precision = "f32";
   options.progress = answering.progress;
