@@ -59,7 +59,7 @@ CLASSES = (("InputRows", "What is read.", [("job", ("Input", "Records"))]),
            ("AskRows", "Of `ask`.", [("ask", None)]), ("ExtractRows", "Of `extract`.", [("extract", None)]),
            ("RagRows", "Of `rag`.", [("rag", None)]),
            ("EngineRows", "Of the engine and the KV store.", [("engine", None), ("kv", None)]))
-# Names of a table's values that signatures use too.
+# Values of a table that signatures use too.
 ALIASES = {"device": "Device", "precision": "Precision", "kv_type": "KvType", "keep_weights": "KeepWeights"}
 
 
@@ -83,7 +83,7 @@ def types_page(rows):
              "", 'Written by tools/python_options.py --types; a test compares it with the library."""',
              "import os", "from typing import Any, Literal, Mapping, Sequence, Tuple, TypedDict, Union", "",
              'Path = Union[str, "os.PathLike[str]"]']
-    lines += [f"{ALIASES[row['name']]} = {literal(row)}" for row in rows if row["table"] == "model" and row["name"] in ALIASES]
+    lines += [f"{ALIASES[row['name']]} = {literal(row) if row['names'] else 'str'}" for row in rows if row["table"] == "model" and row["name"] in ALIASES]
     for name, text, parts in CLASSES:
         lines += ["", "", f"class {name}(TypedDict, total=False):", f'    """{text}"""', ""]
         for table, groups in parts:

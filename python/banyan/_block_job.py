@@ -52,7 +52,7 @@ class BlockWorker:
     def _check_model(self) -> None:
         """All workers, in all runs, must have the same model."""
         # What one device computes is compared with what it computed; devices differ.
-        path = self.folder.path / f"model-{self.model.backend.split()[0]}.json"
+        path = self.folder.path / f"model-{self.model.backend.split(' x ')[-1].split()[0]}.json"
         mine: dict[str, Any] = {"fingerprint": self.model.fingerprint, "identity": self.model.identity}
         if not path.exists():
             write_file(path, json.dumps(mine).encode())

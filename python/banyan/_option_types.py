@@ -5,7 +5,7 @@ import os
 from typing import Any, Literal, Mapping, Sequence, Tuple, TypedDict, Union
 
 Path = Union[str, "os.PathLike[str]"]
-Device = Literal["cpu", "reference", "cuda"]
+Device = str
 Precision = Literal["f32", "mixed", "w8a8"]
 KvType = Literal["f16", "bf16", "q8", "f32"]
 KeepWeights = Literal["auto", "converted", "compact"]

@@ -17,6 +17,7 @@ from ._model import NO_ADAPTER, Model, named_model
 from ._names import canonical_fields, check_engine, own_options
 from ._options import EngineOptions, Path
 from ._rag import rag
+from ._ray_pool import device_with
 
 _CALLS: dict[str, Callable[..., Any]] = {"ask": ask, "extract": extract, "rag": rag}
 
@@ -62,7 +63,7 @@ def _mapped(task: str, dataset: Any, options: Mapping[str, Any], *, model: Path 
     _check_columns(task, dataset, options)
     name, adapter = named_model(model, (model_options or {}).get("adapter"), task)
     loading = {"threads": max(1, int(cpus_per_worker)),
-               "device": "cuda" if gpus_per_worker else "cpu", **(model_options or {}), "model": name,
+               "device": device_with(gpus_per_worker), **(model_options or {}), "model": name,
                "adapter": adapter or NO_ADAPTER}
     if in_flight_bytes is not None:
         execution = dataset.context.execution_options

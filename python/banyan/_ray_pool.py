@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
+import re
 from typing import Any, Callable, Mapping, Sequence
 
 from ._errors import Error
@@ -16,20 +17,30 @@ _FAILED_STARTS = 3  # of one kind, one after another
 _OURS = "banyan._errors.Error:"  # in a trace: what follows is ours, and would be said again
 
 
+def device_with(gpus: float) -> str:
+    """What a worker computes on: Ray shows it the GPUs that it assigned, and no others."""
+    return "cpu" if not gpus else "cuda" if gpus <= 1 else "cuda:all"
+
+
+def backend_of(device: str) -> str:
+    """Of "cuda:0,1" what decides the bits: "cuda"."""
+    return re.split("[:,]", device)[0]
+
+
 @dataclasses.dataclass(frozen=True)
 class Workers:
-    """Workers of one kind: what each of them takes of a machine. With GPUs the device is cuda."""
+    """Workers of one kind: what each of them takes of a machine. With GPUs the device is cuda, or cuda:all with several."""
 
     count: int | None = None  #: None: as many as the cluster has room for
     cpus: float = 1
     gpus: float = 0
     resources: Mapping[str, float] = dataclasses.field(default_factory=dict)  #: of Ray's own names
-    device: str | None = None  #: None: cuda with GPUs, else cpu
+    device: str | None = None  #: None: cuda or cuda:all with GPUs, else cpu
     threads: int | None = None  #: None: one for every CPU
 
     @property
     def its_device(self) -> str:
-        return self.device or ("cuda" if self.gpus else "cpu")
+        return self.device or device_with(self.gpus)
 
     @property
     def wants(self) -> dict[str, float]:

@@ -33,7 +33,7 @@ from ._names import canonical_fields, check_engine, check_names, native_names, o
 from ._options import EngineOptions, Path, native_engine_options
 from ._rag import rag_task
 from ._ray_dataset import ask_dataset, extract_dataset, rag_dataset
-from ._ray_pool import WorkerPool, Workers, as_kinds, count_workers
+from ._ray_pool import WorkerPool, Workers, as_kinds, backend_of, count_workers
 from ._storage import plain_name
 from ._tables import Data, as_table
 
@@ -125,7 +125,7 @@ def run(task: str, data: Data, output: Path, options: Mapping[str, Any], cluster
     columns = InputColumns(task, names, flat=flat, needed=template_names(options), asked_of_all=asked_of_all)
     name, adapter = named_model(model, loaded_with.get("adapter"), task)
     loaded_with["adapter"] = adapter or NO_ADAPTER  # workers look for none
-    devices = sorted({loaded_with.get("device") or kind.its_device for kind in kinds})
+    devices = sorted({backend_of(loaded_with.get("device") or kind.its_device) for kind in kinds})
     rows = _batches(source) if is_dataset else as_table(data, task, names)
     job = plan(task, rows, cluster.folder, options, model=name,
                model_options={**loaded_with, "device": "+".join(devices)}, engine=engine, common=common, columns=columns,

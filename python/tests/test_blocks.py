@@ -12,7 +12,7 @@ from banyan._columns import InputColumns
 from banyan._job_folder import JobFolder
 from banyan._json_text import elements, members, with_member
 from banyan._plan import Cost, plan_blocks, split_questions
-from banyan._ray_pool import Workers, count_workers
+from banyan._ray_pool import Workers, backend_of, count_workers
 from banyan._records import read_records, read_rows
 from support import PackageTest, documents, tiny_model
 
@@ -97,6 +97,8 @@ class Kinds(unittest.TestCase):
         kinds = [Workers(cpus=4), Workers(cpus=1, gpus=1)]
         self.assertEqual(count_workers(kinds, self.machines), [5, 2])  # 6 CPUs are left beside the GPUs
         self.assertEqual([kind.its_device for kind in kinds], ["cpu", "cuda"])
+        self.assertEqual(Workers(gpus=4).its_device, "cuda:all")
+        self.assertEqual([backend_of(name) for name in ("cpu,cpu", "cuda:all", "cuda:0,1", "cuda")], ["cpu"] + 3 * ["cuda"])
         self.assertEqual(count_workers([Workers(cpus=1, resources={"old": 0.5})], self.machines), [2])
         self.assertEqual(count_workers([Workers(40, cpus=4)], self.machines), [40])  # what has no room waits
         self.assertEqual(count_workers([Workers(cpus=8), Workers(2, cpus=16)], self.machines), [3, 2])

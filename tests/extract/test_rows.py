@@ -28,7 +28,8 @@ class Rows(ExtractTest):
         docs = documents(12)
         for mode in ("skeleton", "isolated", "sequential"):
             first = self.extract(docs, SCHEMA, "--values", mode)
-            for more in (["--strategy", "flat"], ["--strategy", "stacked"], ["--batch-rows", "7"]):
+            for more in (["--strategy", "flat"], ["--strategy", "stacked"], ["--batch-rows", "7"],
+                         ["--device", "cpu,cpu,cpu"]):
                 self.assertEqual(self.extract(docs, SCHEMA, "--values", mode, *more), first)
             self.assertEqual(self.extract(docs[3:4], SCHEMA, "--values", mode), first[3:4])
 

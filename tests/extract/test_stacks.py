@@ -19,7 +19,7 @@ class Stacks(ExtractTest):
     def test_strategies_batches_and_company_change_nothing(self):
         docs = documents(12)
         first = self.extract(docs, SCHEMA, "--stack", 3)
-        for more in (["--strategy", "flat"], ["--strategy", "stacked"], ["--batch-rows", "7"]):
+        for more in (["--strategy", "flat"], ["--strategy", "stacked"], ["--batch-rows", "7"], ["--device", "cpu,cpu"]):
             self.assertEqual(self.extract(docs, SCHEMA, "--stack", 3, *more), first)
         self.assertEqual(self.extract(docs[3:6], SCHEMA, "--stack", 3), first[3:6])
 

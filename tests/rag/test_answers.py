@@ -71,7 +71,7 @@ class Answers(RagTest):
         both = self.write("both.jsonl", [gold_and_one(record) for record in read_rows(CODES)[1:] + read_rows(HOPS)[:1]])
         expected = [timeless(row) for row in self.rag(both)]
         for more in (["--strategy", "flat", "--one-by-one"], ["--strategy", "stacked"], ["--strategy", "tree", "--threads", "1"],
-                     ["--steps-ahead", "1", "--batch-rows", "40"]):
+                     ["--steps-ahead", "1", "--batch-rows", "40"], ["--device", "cpu,cpu"]):
             self.assertEqual([timeless(row) for row in self.rag(both, *more)], expected, more)
 
     def test_every_method(self):

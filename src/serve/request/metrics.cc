@@ -114,6 +114,20 @@ std::string Metrics::ToText(const Engine& engine, const HttpCounts& http,
   gauge("banyan_kv_bytes", "Memory for keys and values", receipt.kv_bytes_total);
   gauge("banyan_kv_bytes_held", "Of it, held by answers being written", receipt.kv_bytes_held);
   gauge("banyan_kv_bytes_peak", "Of it, used so far", receipt.kv_bytes_peak);
+  fmt::format_to(out,
+                 "# HELP banyan_device_requests_total Requests of the engine by device\n"
+                 "# TYPE banyan_device_requests_total counter\n");
+  for (const DeviceShare& device : receipt.devices) {
+    fmt::format_to(out, "banyan_device_requests_total{{device=\"{}\"}} {}\n", device.name,
+                   device.requests);
+  }
+  fmt::format_to(out,
+                 "# HELP banyan_device_busy_seconds_total Seconds of steps by device\n"
+                 "# TYPE banyan_device_busy_seconds_total counter\n");
+  for (const DeviceShare& device : receipt.devices) {
+    fmt::format_to(out, "banyan_device_busy_seconds_total{{device=\"{}\"}} {:.3f}\n", device.name,
+                   device.busy_seconds);
+  }
   first_token_.Write("banyan_first_token_seconds",
                      "From a request's arrival in the engine to a token", text);
   between_tokens_.Write("banyan_between_tokens_seconds",

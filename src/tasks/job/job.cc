@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/timing.h"
+#include "program/message_text.h"
 #include "tasks/input/id_column.h"
 #include "tasks/input/input_files.h"
 #include "tasks/options/task_options.h"
@@ -158,7 +159,7 @@ JobReceipt JobRunner::Run() {
   workers_.Start();
   do {
     StartEngine();
-    workers_.Route(engine_.TakeEvents(kIdleSeconds));
+    Route(engine_.TakeEvents(kIdleSeconds));
     Write();
     {
       Timer timer(output_seconds_);
@@ -173,6 +174,12 @@ JobReceipt JobRunner::Run() {
   if (end_ == JobEnd::kComplete && workers_.met_unreadable()) end_ = JobEnd::kUnreadable;
   FinishOutput();
   FinishSaving();
+  if (device_failure_) {
+    Throw(ErrorKind::kIo,
+          "the device {} failed: {}. {} of this run {} written; --resume goes on with the others",
+          device_failure_->device, device_failure_->why, Plural(meter_.records(), "record"),
+          meter_.records() == 1 ? "is" : "are");
+  }
   for (const std::string& column : output_.UnusedColumns()) {
     if (options_.notice && !output_.finished())
       options_.notice(fmt::format("--columns: no row had a field '{}'", column));
@@ -182,6 +189,18 @@ JobReceipt JobRunner::Run() {
   }
   ReportProgress(true);
   return MakeReceipt();
+}
+
+// What a device that failed has lost is no answer: its records are asked again by another run.
+void JobRunner::Route(std::vector<AnswerEvent> events) {
+  if (const std::optional<DeviceFailure> failure = engine_.failure()) {
+    if (!std::exchange(device_failure_, failure)) Stop(JobEnd::kStopped);
+    for (AnswerEvent& event : events) {
+      if (!event.ended || event.answer.finish != FinishReason::kError) continue;
+      event.answer.finish = FinishReason::kCancelled;
+    }
+  }
+  workers_.Route(std::move(events));
 }
 
 // REQUIRES: the workers have ended.

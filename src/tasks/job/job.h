@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,10 +44,12 @@ class JobRunner {
             const JobOptions& options);
   ~JobRunner();
 
+  // Throws kIo when a device failed: finished rows are written, and the job can be resumed.
   JobReceipt Run();
 
  private:
   void StartEngine();
+  void Route(std::vector<AnswerEvent> events);
   void SaySplit();
   void Write();
   void WriteRows(const JobRecord& record);
@@ -74,6 +77,7 @@ class JobRunner {
   JobEnd end_ = JobEnd::kComplete;
   const std::int64_t first_rows_, first_errors_;  // of earlier runs
   std::string first_error_;
+  std::optional<DeviceFailure> device_failure_;  // which ended the job
   std::string refused_;  // strict: why a record that was read could not be asked; empty: none
   double output_seconds_ = 0.0;
 };

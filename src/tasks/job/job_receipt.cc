@@ -168,6 +168,16 @@ std::string JobReceipt::ToText() const {
   }
   line("engine", fmt::format("{}, {}, strategy {}, {}", backend, precision, strategy,
                              Plural(engine.steps, "step")));
+  if (engine.devices.size() > 1) {
+    for (const DeviceShare& device : engine.devices) {
+      line("device",
+           fmt::format("{}: {}, {} tokens prefilled, {} generated, busy for {} ({:.0f} %)",
+                       device.name, Plural(device.requests, "request"),
+                       Count(device.prefilled_tokens), Count(device.generated_tokens),
+                       Duration(device.busy_seconds),
+                       seconds > 0.0 ? 100.0 * device.busy_seconds / seconds : 0.0));
+    }
+  }
   line("answers", answers_hash);
   return text;
 }
@@ -234,6 +244,16 @@ std::string JobReceipt::ToJson() const {
   json["backend"] = backend;
   json["precision"] = precision;
   json["strategy"] = strategy;
+  for (const DeviceShare& device : engine.devices) {
+    json["devices"].push_back({{"name", device.name},
+                               {"requests", device.requests},
+                               {"requests_of_others", device.requests_of_others},
+                               {"prefilled_tokens", device.prefilled_tokens},
+                               {"generated_tokens", device.generated_tokens},
+                               {"busy_seconds", Rounded(device.busy_seconds)},
+                               {"weight_bytes", device.weight_bytes},
+                               {"kv_bytes", device.kv_bytes}});
+  }
   json["answers_hash"] = answers_hash;
   return Dump(json);
 }
@@ -263,6 +283,13 @@ std::string JobEstimate::ToText() const {
     line("time", "unknown: nothing could be measured");
   }
   line("memory", fmt::format("weights {}, KV up to {}", Bytes(weight_bytes), Bytes(kv_bytes)));
+  for (const DeviceShare& device : devices) {
+    if (devices.size() == 1) break;
+    line("device",
+         fmt::format("{}: about {}; weights {}, KV of at most {}", device.name,
+                     Plural(records / static_cast<std::int64_t>(devices.size()), "record"),
+                     Bytes(device.weight_bytes), Bytes(device.kv_bytes)));
+  }
   return text;
 }
 
@@ -285,6 +312,11 @@ std::string JobEstimate::ToJson() const {
                          {"tokens_per_answer", Rounded(tokens_per_answer)}};
   json["weight_bytes"] = weight_bytes;
   json["kv_bytes"] = kv_bytes;
+  for (const DeviceShare& device : devices) {
+    json["devices"].push_back({{"name", device.name},
+                               {"weight_bytes", device.weight_bytes},
+                               {"kv_bytes", device.kv_bytes}});
+  }
   return Dump(json);
 }
 
@@ -402,6 +434,7 @@ JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engin
   estimate.answer_tokens_limit = count.answer_tokens_limit;
   estimate.weight_bytes = model->weight_bytes();
   estimate.kv_bytes = engine.receipt().kv_bytes_total;
+  estimate.devices = engine.receipt().devices;
   if (estimator.submitted() == 0) return estimate;
   Calibrate(engine, estimator.submitted(), estimate);
   estimate.kv_bytes = KvBytes(engine.receipt(), estimate);

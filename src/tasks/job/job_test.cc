@@ -1,6 +1,7 @@
 // The runner with a task that is not `ask`: prompts in two stages, its own rows and errors.
 #include "tasks/job/job.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -9,6 +10,8 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "support/error_message.h"
+#include "support/failing_kernels.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "tasks/job/record_work_fixture.h"
@@ -79,8 +82,9 @@ class TwoStageTask : public Task {
   }
 };
 
-std::shared_ptr<Model> TinyModelIn(const TempDirectory& folder) {
+std::shared_ptr<Model> TinyModelIn(const TempDirectory& folder, const char* device = "cpu") {
   LoadOptions load;
+  load.device = device;
   load.model = testing_support::WriteTinyGguf({}, folder.path() / "tiny.gguf").string();
   load.precision = "f32";
   load.threads = 1;
@@ -118,6 +122,49 @@ TEST(JobRunner, RunsATaskOfSeveralStages) {
   }
   EXPECT_EQ(rows[40]["error"], "no tokens");
   EXPECT_EQ(rows[41]["id"], 41);
+}
+
+std::string FileText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// No row is an error because a device failed: its records are left for the run that goes on.
+TEST(JobRunner, ADeviceThatFailsEndsTheJobWhichCanBeResumed) {
+  const TempDirectory folder;
+  std::string input;
+  for (int i = 0; i < 60; ++i) {
+    input += fmt::format("{{\"id\":{},\"tokens\":[1,2,{},{}]}}\n", i, 3 + i % 7, 3 + i % 11);
+  }
+  input += "{\"id\":60}\n";
+  JobOptions options;
+  options.inputs = {folder.Write("in.jsonl", input).string()};
+  options.ordered = true;
+  TwoStageTask task;
+  EngineOptions few;
+  few.max_streams = 2;
+  options.output = (folder.path() / "one.jsonl").string();
+  JobRunner(TinyModelIn(folder), few, task, options).Run();
+  options.output = (folder.path() / "out.jsonl").string();
+  const std::shared_ptr<Model> model = TinyModelIn(folder, "cpu,cpu");
+  testing_support::MakeFailing(*model, 1).steps = 30;
+  EXPECT_THAT(
+      testing_support::ErrorMessage(ErrorKind::kIo,
+                                    [&] { JobRunner(model, few, task, options).Run(); }),
+      ::testing::MatchesRegex("the device cpu#2 failed: the bus is off\\. [0-9]+ records? of "
+                              "this run (is|are) written; --resume goes on with the others"));
+  const std::string whole = FileText((folder.path() / "one.jsonl").string());
+  const std::string begun = FileText(options.output);
+  EXPECT_LT(begun.size(), whole.size());
+  EXPECT_EQ(begun, whole.substr(0, begun.size()));
+  options.resume = true;
+  const JobReceipt receipt =
+      JobRunner(TinyModelIn(folder, "cpu,cpu,cpu"), few, task, options).Run();
+  EXPECT_EQ(receipt.rows, 61);
+  EXPECT_EQ(receipt.error_rows, 1);
+  EXPECT_EQ(FileText(options.output), whole);
+  ASSERT_EQ(receipt.engine.devices.size(), 3u);
+  EXPECT_NE(receipt.ToText().find("cpu#3: "), std::string::npos);
 }
 
 // Something that one thread waits for and another gives.

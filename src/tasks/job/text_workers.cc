@@ -11,19 +11,20 @@
 namespace banyan {
 namespace {
 
-// Records between input and output: a long one never holds up more than these.
+// Records between input and output, for each device: a long one never holds up more than these.
 constexpr size_t kWindow = 1024;
 // How often a worker looks for input that was not there.
 constexpr auto kPatience = std::chrono::milliseconds(2);
 
-int TextThreads() {
-  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, 4);
+int TextThreads(const Model& model) {
+  const int most = 4 * static_cast<int>(model.copies());
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4, 1, most);
 }
 
 }  // namespace
 
 void TextWorkers::Start() {
-  for (int i = 0; i < TextThreads(); ++i) threads_.emplace_back([this] { Work(); });
+  for (int i = 0; i < TextThreads(model_); ++i) threads_.emplace_back([this] { Work(); });
 }
 
 void TextWorkers::Stop() {
@@ -118,7 +119,7 @@ void TextWorkers::Work() {
 
 // REQUIRES: mutex_. Twice what the engine wants: while it admits one half, the other is prepared.
 bool TextWorkers::WantsMore() const {
-  return work_.reading && open_records_ < kWindow &&
+  return work_.reading && open_records_ < kWindow * model_.copies() &&
          engine_.waiting() < 2 * engine_.wanted_waiting();
 }
 

@@ -227,8 +227,11 @@ const OptionTable<LoadOptions>& LoadTable() {
              "GGUF file, Hugging Face directory, or a name that 'banyan model list' shows")
              .Called("-m,--model")
              .Interfaces(kOwnMachine),
-         LoadRow::Word("device", &LoadOptions::device, {"cpu", "reference", "cuda"},
-                       "The device to compute on")
+         LoadRow::Text(
+             "device", &LoadOptions::device,
+             "cpu, cuda or reference; several: cuda:0,1, cuda:all, cpu,cpu (default: cpu)")
+             .Placeholder("DEVICES")
+             .ShowDefault()
              .Interfaces(kOwnMachine),
          LoadRow::Word("precision", &LoadOptions::precision, {"f32", "mixed", "w8a8"},
                        "f32: everything in float32; mixed: 16-bit KV, compact weights; w8a8: "
