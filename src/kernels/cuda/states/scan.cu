@@ -1,17 +1,25 @@
 // The matrices of layers that keep states: the gated delta rule and Mamba-2 (kernels/states.h),
 // token by token in float32.
 //
-// A warp takes 16 values (a tile) of a head's matrix for one run and keeps them in registers from
-// its first row to its last. Lane l holds values 4 (l % 4) + … of the keys l / 4 + 8 i. A sum over
-// keys is, in this order: a chain of fused multiply-adds over i from zero, then lanes l and l ^ 4,
-// then ^ 8, then ^ 16. So a state's bits are those of its path, however it is cut.
+// A block takes four tiles of 16 values of a head's matrix for one run, a warp one of them: it
+// keeps the tile in registers from the run's first row to its last. What rows bring (keys, queries,
+// values, factors) comes by way of shared memory, some rows at a time, while the rows before them
+// are computed; keys and queries are made of length 1 there.
+//
+// Lane l holds values 4 (l % 4) + … of kKeys keys. A sum over keys is, in this order: a chain of
+// fused multiply-adds over the lane's keys from zero, then lanes l and l ^ 4, then ^ 8, then ^ 16.
+// So a state's bits are those of its path, however it is cut.
 #include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/warp.cuh"
 #include "kernels/cuda/states/device_states.h"
 
 namespace banyan::cuda {
 namespace {
 
-constexpr int kWarps = 4;
+constexpr int kWarps = 4, kThreads = 32 * kWarps;
+constexpr int kRows = 8;         // whose vectors are in shared memory
+constexpr int kFactorRows = 32;  // whose factors are there: lanes compute them side by side
+static_assert(kFactorRows % kRows == 0);
 constexpr int kKeyLanes = 8;  // lanes that share a value's keys
 constexpr int kLaneValues = 4;
 static_assert(kKeyLanes * kStateTile == 32 * kLaneValues);
@@ -24,62 +32,144 @@ __device__ float SumOverKeys(float x) {
 }
 
 struct Factors {
-  float decay = 0.0f, strength = 0.0f;  // of the matrix, of the value
+  float decay, strength;  // of the matrix, of the value
 };
 
 // As TokenFactors of the host (kernels/host_states.h).
+template <bool kDelta>
 __device__ Factors FactorsOf(const ScanLaunch& call, int head, std::int32_t row) {
   const float* const inputs = call.inputs + row * call.inputs_stride + head;
   double length = __fadd_rn(inputs[call.step_column], call.step_bias[head]);
   if (length <= kSoftplusIsLinear) length = log1p(exp(length));
-  if (call.shape.rule == StateRule::kMamba2) {
+  if (!kDelta) {
     length = fmin(fmax(length, static_cast<double>(call.least_step)),
                   static_cast<double>(call.most_step));
   }
   Factors factors;
   factors.decay = static_cast<float>(exp(call.rates[head] * length));
-  factors.strength =
-      static_cast<float>(call.shape.rule == StateRule::kDelta
-                             ? 1.0 / (1.0 + exp(-static_cast<double>(inputs[call.strength_column])))
-                             : length);
+  factors.strength = static_cast<float>(
+      kDelta ? 1.0 / (1.0 + exp(-static_cast<double>(inputs[call.strength_column]))) : length);
   return factors;
 }
 
-// What a lane needs of a row.
-template <int kKeys>
-struct RowPart {
-  float key[kKeys], query[kKeys], value[kLaneValues];
-};
-
-template <int kKeys>
-class TileScan {
- public:
-  __device__ TileScan(const ScanLaunch& call, int head, int tile)
-      : call_(call),
-        head_(head),
-        key_lane_(static_cast<int>(threadIdx.x) % 32 / 4),
-        first_value_(tile * kStateTile + kLaneValues * (static_cast<int>(threadIdx.x) % 4)),
-        matrix_((std::int64_t{head} * Tiles(call) + tile) * call.shape.key_dim * kStateTile +
-                kLaneValues * (static_cast<int>(threadIdx.x) % 4)) {
+// Where a head's vectors stand in a row of ScanLaunch::mixed.
+struct HeadColumns {
+  __device__ HeadColumns(const ScanLaunch& call, int head) {
     const StateShape& shape = call.shape;
     const int key_head =
         shape.tiled ? head % shape.key_heads : head / (shape.heads / shape.key_heads);
-    key_column_ = call.key_column + key_head * call.shape.key_dim;
-    query_column_ = call.query_column + key_head * call.shape.key_dim;
-    value_column_ = call.value_column + head * call.shape.value_dim;
-    if (call.skip != nullptr) skip_ = call.skip[head];
-    root_ = 1.0f / sqrtf(static_cast<float>(call.shape.key_dim));
+    key = call.key_column + key_head * shape.key_dim;
+    query = call.query_column + key_head * shape.key_dim;
+    value = call.value_column + head * shape.value_dim;
+  }
+  int key, query, value;
+};
+
+// Some rows of a run as the block's warps read them; zeros behind the end of a vector.
+template <int kKeys>
+struct RowsAhead {
+  static constexpr int kKeyRoom = kKeyLanes * kKeys, kValueRoom = kWarps * kStateTile;
+  alignas(16) float vectors[kRows][2][kKeyRoom];  // key, query
+  alignas(16) float values[kRows][kValueRoom];
+  Factors factors[kFactorRows];
+};
+
+// What a thread brings of them.
+template <int kKeys>
+struct ThreadRows {
+  using Rows = RowsAhead<kKeys>;
+  static constexpr int kOfVectors = 2 * kRows * Rows::kKeyRoom / kThreads;
+  static constexpr int kOfValues = kRows * Rows::kValueRoom / kThreads;
+  static_assert(kOfVectors * kThreads == 2 * kRows * Rows::kKeyRoom);
+
+  float vectors[kOfVectors], values[kOfValues];
+  bool brings_factors = false;
+  Factors factors = {};
+
+  // Rows of the run from `first` on; values from `first_value` on.
+  template <bool kDelta>
+  __device__ void Load(const ScanLaunch& call, int head, int first_value, const StateRun& run,
+                       std::int32_t first) {
+    const std::int32_t end = run.row_end;
+    const int me = static_cast<int>(threadIdx.x);
+    const HeadColumns columns(call, head);
+#pragma unroll
+    for (int i = 0; i < kOfVectors; ++i) {
+      const int at = me + kThreads * i, key = at % Rows::kKeyRoom, of = at / Rows::kKeyRoom;
+      const std::int32_t row = first + of / 2;
+      const int column = of % 2 == 0 ? columns.key : columns.query;
+      const bool there = row < end && key < call.shape.key_dim;
+      vectors[i] = there ? call.mixed[row * call.mixed_stride + column + key] : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kOfValues; ++i) {
+      const int at = me + kThreads * i, value = first_value + at % Rows::kValueRoom;
+      const std::int32_t row = first + at / Rows::kValueRoom;
+      const bool there = row < end && value < call.shape.value_dim;
+      values[i] = there ? call.mixed[row * call.mixed_stride + columns.value + value] : 0.0f;
+    }
+    brings_factors = me < kFactorRows && (first - run.row_begin) % kFactorRows == 0;
+    if (brings_factors && first + me < end) factors = FactorsOf<kDelta>(call, head, first + me);
   }
 
-  __host__ __device__ static int Tiles(const ScanLaunch& call) {
-    return (call.shape.value_dim + kStateTile - 1) / kStateTile;
+  __device__ void Store(Rows& rows) const {
+    const int me = static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < kOfVectors; ++i) (&rows.vectors[0][0][0])[me + kThreads * i] = vectors[i];
+#pragma unroll
+    for (int i = 0; i < kOfValues; ++i) (&rows.values[0][0])[me + kThreads * i] = values[i];
+    if (brings_factors) rows.factors[me] = factors;
+  }
+};
+
+// Of length 1, and queries divided by the root of their size. A warp takes a vector.
+template <int kKeys>
+__device__ void Normalize(int key_dim, RowsAhead<kKeys>& rows) {
+  constexpr int kRoom = RowsAhead<kKeys>::kKeyRoom, kEach = (kRoom + 31) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const float root = 1.0f / sqrtf(static_cast<float>(key_dim));
+  for (int of = warp; of < 2 * kRows; of += kWarps) {
+    float* const vector = rows.vectors[of / 2][of % 2];
+    float x[kEach], sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      x[i] = lane + 32 * i < kRoom ? vector[lane + 32 * i] : 0.0f;
+      sum = fmaf(x[i], x[i], sum);
+    }
+    const float length = of % 2 == 0 ? 1.0f : root;
+    const float scale = length / sqrtf(__fadd_rn(WarpSum(sum), kKeyNormEps));
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (lane + 32 * i < kRoom) vector[lane + 32 * i] = __fmul_rn(x[i], scale);
+    }
+  }
+}
+
+// A warp's tile.
+template <int kKeys, bool kDelta>
+class TileScan {
+ public:
+  static constexpr int kTogether = kKeys < 4 ? kKeys : 4;  // neighbours among a lane's keys
+
+  __device__ TileScan(const ScanLaunch& call, int head, int tile)
+      : call_(call),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        present_(tile < Tiles(call.shape)),
+        first_value_(tile * kStateTile + kLaneValues * (lane_ % 4)),
+        matrix_((std::int64_t{head} * Tiles(call.shape) + tile) * call.shape.key_dim * kStateTile +
+                kLaneValues * (lane_ % 4)),
+        out_column_(head * call.shape.value_dim + first_value_),
+        skip_(call.skip == nullptr ? 0.0f : call.skip[head]) {}
+
+  __host__ __device__ static int Tiles(const StateShape& shape) {
+    return (shape.value_dim + kStateTile - 1) / kStateTile;
   }
 
   __device__ void Load(std::int32_t slot) {
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
       float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (slot >= 0 && Key(i) < call_.shape.key_dim) {
+      if (present_ && slot >= 0 && Key(i) < call_.shape.key_dim) {
         four = *reinterpret_cast<const float4*>(Matrix(slot) + Key(i) * kStateTile);
       }
       state_[i][0] = four.x, state_[i][1] = four.y, state_[i][2] = four.z, state_[i][3] = four.w;
@@ -89,114 +179,114 @@ class TileScan {
   __device__ void Store(std::int32_t slot) const {
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
-      if (Key(i) >= call_.shape.key_dim) continue;
+      if (!present_ || Key(i) >= call_.shape.key_dim) continue;
       *reinterpret_cast<float4*>(Matrix(slot) + Key(i) * kStateTile) =
           make_float4(state_[i][0], state_[i][1], state_[i][2], state_[i][3]);
     }
   }
 
-  __device__ RowPart<kKeys> Fetch(std::int32_t row) const {
-    const float* const mixed = call_.mixed + row * call_.mixed_stride;
-    RowPart<kKeys> part;
-#pragma unroll
-    for (int i = 0; i < kKeys; ++i) {
-      const bool there = Key(i) < call_.shape.key_dim;
-      part.key[i] = there ? mixed[key_column_ + Key(i)] : 0.0f;
-      part.query[i] = there ? mixed[query_column_ + Key(i)] : 0.0f;
-    }
-#pragma unroll
-    for (int v = 0; v < kLaneValues; ++v) {
-      part.value[v] =
-          first_value_ + v < call_.shape.value_dim ? mixed[value_column_ + first_value_ + v] : 0.0f;
-    }
-    return part;
-  }
-
-  template <bool kDelta>
-  __device__ void Advance(std::int32_t row, const Factors& factors, RowPart<kKeys> part) {
-    if constexpr (kDelta) {
-      Normalize(1.0f, part.key);
-      Normalize(root_, part.query);
-    }
-    float there[kLaneValues] = {};
+  // Row `number` of the run.
+  __device__ void Advance(const RowsAhead<kKeys>& rows, int number, std::int32_t row) {
+    const int index = number % kRows;
+    const Factors factors = rows.factors[number % kFactorRows];
+    const int tile = static_cast<int>(threadIdx.x) / 32;
+    const float4 four = *reinterpret_cast<const float4*>(
+        &rows.values[index][tile * kStateTile + kLaneValues * (lane_ % 4)]);
+    const float value[kLaneValues] = {four.x, four.y, four.z, four.w};
+    float key[kKeys], there[kLaneValues] = {};
+    LoadVector(rows.vectors[index][0], key);
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
 #pragma unroll
       for (int v = 0; v < kLaneValues; ++v) {
         state_[i][v] = __fmul_rn(state_[i][v], factors.decay);
-        if constexpr (kDelta) there[v] = fmaf(state_[i][v], part.key[i], there[v]);
+        if constexpr (kDelta) there[v] = fmaf(state_[i][v], key[i], there[v]);
       }
     }
-    float added[kLaneValues], sums[kLaneValues] = {};
+    float added[kLaneValues], sums[kLaneValues] = {}, query[kKeys];
 #pragma unroll
     for (int v = 0; v < kLaneValues; ++v) {
-      float value = part.value[v];
-      if constexpr (kDelta) value = __fsub_rn(value, SumOverKeys(there[v]));
-      added[v] = __fmul_rn(factors.strength, value);
+      const float next = kDelta ? __fsub_rn(value[v], SumOverKeys(there[v])) : value[v];
+      added[v] = __fmul_rn(factors.strength, next);
     }
+    LoadVector(rows.vectors[index][1], query);
 #pragma unroll
     for (int i = 0; i < kKeys; ++i) {
 #pragma unroll
       for (int v = 0; v < kLaneValues; ++v) {
-        state_[i][v] = fmaf(part.key[i], added[v], state_[i][v]);
-        sums[v] = fmaf(state_[i][v], part.query[i], sums[v]);
+        state_[i][v] = fmaf(key[i], added[v], state_[i][v]);
+        sums[v] = fmaf(state_[i][v], query[i], sums[v]);
       }
     }
-    float* const out = call_.out + row * call_.out_stride + head_ * call_.shape.value_dim;
+    float* const out = call_.out + row * call_.out_stride + out_column_;
 #pragma unroll
     for (int v = 0; v < kLaneValues; ++v) {
       float sum = SumOverKeys(sums[v]);
-      if (call_.skip != nullptr) sum = fmaf(skip_, part.value[v], sum);
-      if (key_lane_ == 0 && first_value_ + v < call_.shape.value_dim) out[first_value_ + v] = sum;
+      if (call_.skip != nullptr) sum = fmaf(skip_, value[v], sum);
+      if (lane_ < 4 && first_value_ + v < call_.shape.value_dim) out[v] = sum;
     }
   }
 
  private:
-  __device__ int Key(int i) const { return key_lane_ + kKeyLanes * i; }
+  // Of the lane's i-th one.
+  __device__ int Key(int i) const {
+    return kTogether * (lane_ / 4) + kKeyLanes * kTogether * (i / kTogether) + i % kTogether;
+  }
+  __device__ void LoadVector(const float* vector, float (&mine)[kKeys]) const {
+#pragma unroll
+    for (int i = 0; i < kKeys; i += kTogether) {
+      const float* const from = vector + Key(i);
+      if constexpr (kTogether == 4) {
+        const float4 four = *reinterpret_cast<const float4*>(from);
+        mine[i] = four.x, mine[i + 1] = four.y, mine[i + 2] = four.z, mine[i + 3] = four.w;
+      } else {
+        const float2 two = *reinterpret_cast<const float2*>(from);
+        mine[i] = two.x, mine[i + 1] = two.y;
+      }
+    }
+  }
   __device__ float* Matrix(std::int32_t slot) const {
     return call_.states.matrices + slot * call_.states.matrices_stride + matrix_;
   }
-  // Of `length`.
-  __device__ static void Normalize(float length, float (&x)[kKeys]) {
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kKeys; ++i) sum = fmaf(x[i], x[i], sum);
-    const float scale = length / sqrtf(__fadd_rn(SumOverKeys(sum), kKeyNormEps));
-#pragma unroll
-    for (int i = 0; i < kKeys; ++i) x[i] = __fmul_rn(x[i], scale);
-  }
 
   const ScanLaunch& call_;
-  const int head_, key_lane_, first_value_;
+  const int lane_;
+  const bool present_;
+  const int first_value_;
   const std::int64_t matrix_;  // of the lane's first values in a layer of a slot
-  int key_column_, query_column_, value_column_;
-  float skip_ = 0.0f, root_;
+  const int out_column_;
+  const float skip_;
   float state_[kKeys][kLaneValues];
 };
 
 template <int kKeys, bool kDelta>
-__global__ void __launch_bounds__(kWarps * 32)
+__global__ void __launch_bounds__(kThreads, kKeys <= 16 ? 3 : 1)
     ScanKernel(const __grid_constant__ ScanLaunch call, const StateRun* runs) {
+  __shared__ RowsAhead<kKeys> rows;
   LetNextKernelStart();
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int task = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
-  const int tiles = TileScan<kKeys>::Tiles(call);
+  const int head = static_cast<int>(blockIdx.y), first_tile = static_cast<int>(blockIdx.z) * kWarps;
   WaitForEarlierKernels();
-  if (task >= call.shape.heads * tiles) return;
   const StateRun run = runs[blockIdx.x];
-  const int head = task / tiles;
-  TileScan<kKeys> scan(call, head, task % tiles);
+  TileScan<kKeys, kDelta> scan(call, head, first_tile + static_cast<int>(threadIdx.x) / 32);
   scan.Load(run.from);
-  RowPart<kKeys> next = scan.Fetch(run.row_begin);
-  Factors ours;  // of row first + lane
-  for (std::int32_t row = run.row_begin; row < run.row_end; ++row) {
-    const int index = (row - run.row_begin) % 32;
-    if (index == 0 && row + lane < run.row_end) ours = FactorsOf(call, head, row + lane);
-    const Factors factors = {__shfl_sync(0xffffffffu, ours.decay, index),
-                             __shfl_sync(0xffffffffu, ours.strength, index)};
-    const RowPart<kKeys> part = next;
-    if (row + 1 < run.row_end) next = scan.Fetch(row + 1);
-    scan.template Advance<kDelta>(row, factors, part);
+  ThreadRows<kKeys> next;
+  const auto load = [&](std::int32_t first) {
+    next.template Load<kDelta>(call, head, first_tile * kStateTile, run, first);
+  };
+  load(run.row_begin);
+#pragma unroll 1
+  for (std::int32_t first = run.row_begin; first < run.row_end; first += kRows) {
+    next.Store(rows);
+    __syncthreads();
+    if constexpr (kDelta) {
+      Normalize(call.shape.key_dim, rows);
+      __syncthreads();
+    }
+    if (first + kRows < run.row_end) load(first + kRows);
+    const std::int32_t end = min(first + kRows, run.row_end);
+#pragma unroll 1
+    for (std::int32_t row = first; row < end; ++row) scan.Advance(rows, row - run.row_begin, row);
+    __syncthreads();
   }
   scan.Store(run.to);
 }
@@ -206,14 +296,15 @@ void Launch(cudaStream_t stream, const RunsOnDevice& runs, const ScanLaunch& cal
   if (call.shape.key_dim > kKeys * kKeyLanes) {
     if constexpr (kKeys * kKeyLanes < kMostKeyDim) return Launch<2 * kKeys>(stream, runs, call);
   }
-  const int tasks = call.shape.heads * TileScan<kKeys>::Tiles(call);
-  const auto blocks = static_cast<unsigned>((tasks + kWarps - 1) / kWarps);
+  const bool delta = call.shape.rule == StateRule::kDelta;
+  const int tiles = TileScan<kKeys, true>::Tiles(call.shape);
+  const auto heads = static_cast<unsigned>(call.shape.heads);
+  const auto blocks = static_cast<unsigned>((tiles + kWarps - 1) / kWarps);
   for (const StateWave& wave : runs.waves) {
     const auto count = static_cast<unsigned>(wave.run_end - wave.run_begin);
-    LaunchEarly(
-        stream, {dim3(count, blocks), kWarps * 32}, "scan of states",
-        call.shape.rule == StateRule::kDelta ? ScanKernel<kKeys, true> : ScanKernel<kKeys, false>,
-        call, runs.runs + wave.run_begin);
+    LaunchEarly(stream, {dim3(count, heads, blocks), kThreads}, "scan of states",
+                delta ? ScanKernel<kKeys, true> : ScanKernel<kKeys, false>, call,
+                runs.runs + wave.run_begin);
   }
 }
 
