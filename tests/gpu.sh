@@ -59,9 +59,10 @@ sanitizers() {
   local rows='*RmsNorm*cuda_mixed_f16:*StackedParts*cuda_mixed_f16:CudaQuantised.Embeddings*:CudaQuantised.Stacked*'
   local attention='*EveryHeadSize*cuda_mixed_f16:*BrokenKeysOfLater*cuda_mixed_f16'
   local tokens='*ChooseAs*cuda_mixed_f16:*Choices*OfEveryKind*cuda_mixed_f16:*Choices*OfPanels*cuda_mixed_f16:*Panels*Diverge*cuda_mixed_f16'
-  local products='CudaProducts.EveryForm*'
-  sanitize memcheck 100 "$rows:*EveryHeadSize*cuda_mixed*:*BrokenKeysOfLater*cuda_mixed*:$tokens:$products"
-  sanitize racecheck 60 "$tokens:CudaQuantised.Embeddings*"
+  local products='CudaProducts.EveryForm*' states='*StatesTest.Agree*cuda_f32*:*StatesTest.Branches*cuda_f32*'
+  local layers='*AttentionLayers*cuda_mixed_f16'
+  sanitize memcheck 100 "$rows:*EveryHeadSize*cuda_mixed*:*BrokenKeysOfLater*cuda_mixed*:$layers:$states:$tokens:$products"
+  sanitize racecheck 60 "$tokens:CudaQuantised.Embeddings*:*StatesTest.Agree*cuda_f32*"
   # Reported, not judged: docs/cuda.md says what racecheck finds in attention and why it stays.
   timeout 60 compute-sanitizer --tool racecheck "$bin/kernels_test" --gtest_brief=1 --gtest_filter="$attention" \
     >"$logs/racecheck-attention" 2>&1
