@@ -212,6 +212,24 @@ TEST(AdaptersApart, AnswersAreThoseAloneOnTheReference) {
   ExpectApartExact(variants.Options("reference", "f32"), {1, limits});
 }
 
+TEST(AdaptersApart, AnswersOfShardsAreThoseOfOne) {
+  TinyVariants variants({.family = "qwen3", .hidden = 64, .head_dim = 16, .ffn = 64, .seed = 7});
+  for (const char* precision : {"f32", "mixed"}) {
+    LoadOptions options = variants.Options("cpu", precision);
+    const std::shared_ptr<Model> one = Model::Load(options);
+    const Workload work(1, kSmall);
+    const std::vector<PromptSegment> requests =
+        WithEach(work.requests(), one->adapters(), work.answers());
+    const AnswersByTag expected = OneByOne(one, requests);
+    for (const int shards : {2, 3}) {
+      SCOPED_TRACE(fmt::format("{} {} shards", precision, shards));
+      options.tensor_parallel = shards;
+      Engine engine(Model::Load(options), {});
+      ExpectSameAnswers(expected, RunAll(engine, requests));
+    }
+  }
+}
+
 TEST(AdaptersApart, AnswersAreThoseAloneOnADevice) {
   testing_support::WorkloadLimits limits = kSmall;
   limits.max_new = 40;

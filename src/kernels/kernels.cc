@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/error.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/host_states.h"
 #include "kernels/reference/reference_kernels.h"
+#include "kernels/shards/sharded_kernels.h"
 #include "program/models.h"
 #include "tensor/narrow_floats.h"
 #ifdef BANYAN_WITH_CUDA
@@ -28,7 +30,24 @@ constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes
 }
 #endif
 
+std::unique_ptr<Kernels> MakeShards(const std::string& device, KernelOptions options) {
+  const int shards = std::exchange(options.shards, 1);
+  std::vector<std::unique_ptr<Kernels>> made;
+  for (int shard = 0; shard < shards; ++shard) {
+    made.push_back(MakeKernels(device, options));
+    if (made.back()->asynchronous()) {
+      Throw(ErrorKind::kUnsupported,
+            "device {} does not divide a model into shards yet; --device cpu does", device);
+    }
+  }
+  return std::make_unique<ShardedKernels>(std::move(made));
+}
+
 }  // namespace
+
+void Kernels::CopyColumns(const Tensor&, const ColumnCopy&, Tensor&) {
+  BANYAN_CHECK(!asynchronous());  // a backend whose operations wait has it
+}
 
 void Kernels::GateAndNorm(const GatedNorm& call, Tensor& x) {
   if (call.norm_first) RmsNormGroups(x, call.group, call.weight, call.eps, x);
@@ -137,6 +156,7 @@ std::vector<double> Kernels::TimeRuns(const TimedRuns& runs, const std::function
 }
 
 std::unique_ptr<Kernels> MakeKernels(const std::string& device, const KernelOptions& options) {
+  if (options.shards > 1) return MakeShards(device, options);
   if (device == "reference") return MakeReferenceKernels(options);
   if (device == "cpu") return MakeCpuKernels(options);
   if (device == "cuda") {

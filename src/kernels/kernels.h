@@ -85,6 +85,8 @@ struct KernelOptions {
   // When mixed: matrices of ForProducts are multiplied in int8 (int8.h), with a scale per output of
   // the weights and one per row of activations.
   bool eight_bit_products = false;
+  // Of one model, in this process (shards/sharded_kernels.h).
+  int shards = 1;
 };
 
 // Key heads of a layer, and values of each.
@@ -168,6 +170,11 @@ struct TensorShape {
 };
 using TensorGroup = std::vector<TensorShape>;
 
+// Columns [from, from + count) of one tensor become [to, to + count) of another.
+struct ColumnCopy {
+  std::int64_t from = 0, to = 0, count = 0;
+};
+
 // How to time an operation.
 struct TimedRuns {
   int count = 1;
@@ -220,6 +227,13 @@ class Kernels {
   // columns.
   virtual std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
                                                    std::span<const std::int32_t> row_order) = 0;
+  // The same for products alone, of which several devices may compute ranges of the outputs: a
+  // range of each block of so many rows. Empty: one block.
+  virtual std::shared_ptr<const Matrix> LoadDivided(std::span<const HostTensor* const> parts,
+                                                    std::span<const std::int32_t> row_order,
+                                                    std::span<const std::int64_t> /*blocks*/) {
+    return LoadMatrix(parts, row_order);
+  }
   // Made in backend memory: the same bf16 values on every backend (random_weights.h).
   virtual std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights);
   // The matrix in the form that the options want for products; by default itself. Do not pass the
@@ -341,6 +355,9 @@ class Kernels {
                         Tensor& out) = 0;
   virtual void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states,
                     Tensor& out) = 0;
+  // x may belong to other kernels of this backend, and have other columns than out. Where not
+  // asynchronous().                                                     as many rows in both
+  virtual void CopyColumns(const Tensor& x, const ColumnCopy& columns, Tensor& out);
   // x[r][i] = f(x[r][i]).
   virtual void Activate(Activation f, Tensor& x) = 0;
   // out[i] = x[batch.logit_rows[i]].

@@ -60,6 +60,7 @@ KernelOptions KernelOptionsOf(const LoadOptions& options) {
                         kernel_options.precision == Precision::kMixed;
   kernel_options.weights = ParseWeights(options.weights);
   kernel_options.eight_bit_products = options.precision == "w8a8";
+  kernel_options.shards = options.tensor_parallel;
   return kernel_options;
 }
 

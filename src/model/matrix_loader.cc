@@ -241,6 +241,22 @@ ThreadPool& MatrixLoader::Pool() {
 MatrixRef MatrixLoader::Matrix(const std::vector<const HostTensor*>& parts,
                                std::span<const std::int32_t> order,
                                const std::vector<Place>& places) {
+  return LoadBy([&](auto tensors, auto rows) { return kernels_.LoadMatrix(tensors, rows); }, parts,
+                order, places);
+}
+
+MatrixRef MatrixLoader::DividedMatrix(const std::vector<const HostTensor*>& parts,
+                                      std::span<const std::int32_t> order,
+                                      const std::vector<Place>& places,
+                                      std::span<const std::int64_t> blocks) {
+  return LoadBy(
+      [&](auto tensors, auto rows) { return kernels_.LoadDivided(tensors, rows, blocks); }, parts,
+      order, places);
+}
+
+MatrixRef MatrixLoader::LoadBy(const Load& load, const std::vector<const HostTensor*>& parts,
+                               std::span<const std::int32_t> order,
+                               const std::vector<Place>& places) {
   for (const HostTensor* part : parts) ReadAhead(part->bytes);
   MatrixRef matrix;
   const auto products = ProductsOf(merged_, places, parts.front()->columns());
@@ -252,12 +268,12 @@ MatrixRef MatrixLoader::Matrix(const std::vector<const HostTensor*>& parts,
     plain[i] = &scaled[i].tensor;
   }
   if (products.empty()) {
-    matrix = kernels_.LoadMatrix(plain, order);
+    matrix = load(plain, order);
   } else {
     const MergedMatrix merged =
         Merge(plain, order, products, kernels_.options().precision, merged_->where(), Pool());
     const HostTensor* whole = &merged.tensor;
-    matrix = kernels_.LoadMatrix(std::span(&whole, 1), {});
+    matrix = load(std::span(&whole, 1), {});
   }
   for (const HostTensor* part : parts) {
     loaded_bytes_ += static_cast<std::int64_t>(part->bytes.size());
@@ -271,8 +287,9 @@ MatrixRef MatrixLoader::Matrix(const std::vector<const HostTensor*>& parts,
 
 MatrixRef MatrixLoader::ProductMatrix(const std::vector<const HostTensor*>& parts,
                                       std::span<const std::int32_t> order,
-                                      const std::vector<Place>& places) {
-  MatrixRef matrix = Matrix(parts, order, places);
+                                      const std::vector<Place>& places,
+                                      std::span<const std::int64_t> blocks) {
+  MatrixRef matrix = DividedMatrix(parts, order, places, blocks);
   totals_.bytes -= matrix->bytes;
   matrix = kernels_.ForProducts(std::move(matrix));
   totals_.bytes += matrix->bytes;

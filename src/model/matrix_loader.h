@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,10 +59,17 @@ class MatrixLoader {
   // adapter that is merged. `places` name the rows in that order.
   MatrixRef Matrix(const std::vector<const HostTensor*>& parts, std::span<const std::int32_t> order,
                    const std::vector<AdaptedPlace>& places);
-  // The same for a matrix that is used in products only (Kernels::ForProducts).
+  // The same for a matrix that is used in products only, whose outputs several devices may divide:
+  // each of the blocks of rows by itself (Kernels::LoadDivided).
+  MatrixRef DividedMatrix(const std::vector<const HostTensor*>& parts,
+                          std::span<const std::int32_t> order,
+                          const std::vector<AdaptedPlace>& places,
+                          std::span<const std::int64_t> blocks = {});
+  // That in the form for products (Kernels::ForProducts).
   MatrixRef ProductMatrix(const std::vector<const HostTensor*>& parts,
                           std::span<const std::int32_t> order,
-                          const std::vector<AdaptedPlace>& places);
+                          const std::vector<AdaptedPlace>& places,
+                          std::span<const std::int64_t> blocks = {});
   VectorRef Vector(const std::vector<const HostTensor*>& parts,
                    const std::vector<std::int32_t>& order = {});
   // Null when no adapter that is kept apart has a product for one of the places.
@@ -78,7 +86,12 @@ class MatrixLoader {
   void Finish();
 
  private:
+  using Load = std::function<MatrixRef(std::span<const HostTensor* const> parts,
+                                       std::span<const std::int32_t> order)>;
+
   ThreadPool& Pool();
+  MatrixRef LoadBy(const Load& load, const std::vector<const HostTensor*>& parts,
+                   std::span<const std::int32_t> order, const std::vector<AdaptedPlace>& places);
 
   const TensorStore& store_;
   Kernels& kernels_;

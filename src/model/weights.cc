@@ -100,7 +100,8 @@ class DecoderLoader {
       return same ? weights_.embedding : load_.Matrix({&embedding}, {}, place);
     }
     try {
-      return load_.Matrix({&store_.Get(logits_name_, {config_.vocab_size, hidden()})}, {}, place);
+      return load_.DividedMatrix({&store_.Get(logits_name_, {config_.vocab_size, hidden()})}, {},
+                                 place);
     } catch (const Error& e) {
       if (e.kind() != ErrorKind::kNotFound) throw;
       Throw(ErrorKind::kNotFound,
@@ -347,7 +348,8 @@ class DecoderLoader {
     const std::vector<Place> down = {
         {InLayer(beside ? modules_.beside_down : modules_.down), 0, hidden()},
         {InLayer(modules_.shared_down), 0, hidden()}};
-    layer.gate_up = load_.ProductMatrix(parts("weight", true), {}, gate_up);
+    const std::int64_t halves[] = {ffn, ffn};
+    layer.gate_up = load_.ProductMatrix(parts("weight", true), {}, gate_up, halves);
     layer.gate_up_more = load_.Apart(gate_up, hidden());
     layer.down = load_.ProductMatrix({&Get(down_name, "weight", {hidden(), ffn})}, {}, down);
     layer.down_more = load_.Apart(down, ffn);

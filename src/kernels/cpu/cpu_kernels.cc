@@ -388,6 +388,14 @@ void CpuKernels::Scan(const StepInputs& step, const ScanCall& call, StateMemory&
   states_.Scan(Cpu(step).batch, call, AsHostStates(states), out);
 }
 
+void CpuKernels::CopyColumns(const Tensor& x, const ColumnCopy& columns, Tensor& out) {
+  BANYAN_CHECK(x.rows == out.rows && columns.from + columns.count <= x.columns &&
+               columns.to + columns.count <= out.columns);
+  pool_.ForEach(x.rows, RowsTogether(columns.count), [&](std::int64_t row, int) {
+    std::copy_n(Row(x, row) + columns.from, columns.count, Row(out, row) + columns.to);
+  });
+}
+
 void CpuKernels::Activate(Activation f, Tensor& x) {
   pool_.ForEach(x.rows, FewRowsTogether(x.columns), [&](std::int64_t row, int) {
     float* values = Row(x, row);

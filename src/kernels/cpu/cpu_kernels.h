@@ -97,6 +97,7 @@ class CpuKernels : public Kernels {
                 Tensor& out) override;
   void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states,
             Tensor& out) override;
+  void CopyColumns(const Tensor& x, const ColumnCopy& columns, Tensor& out) override;
   void Activate(Activation f, Tensor& x) override;
 
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override;

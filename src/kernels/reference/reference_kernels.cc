@@ -369,6 +369,9 @@ class ReferenceKernels final : public Kernels {
             Tensor& out) override {
     reference::Scan(AsStep(step), call, AsHostStates(states), out);
   }
+  void CopyColumns(const Tensor& x, const ColumnCopy& columns, Tensor& out) override {
+    reference::CopyColumns(x, columns, out);
+  }
   void Activate(Activation f, Tensor& x) override { reference::Activate(f, x); }
   void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override {
     reference::GatherLogitRows(AsStep(step), x, out);

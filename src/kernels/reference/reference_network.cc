@@ -219,6 +219,15 @@ void GateRows(Gate function, const Tensor& gates, Tensor& x) {
   }
 }
 
+void CopyColumns(const Tensor& x, const ColumnCopy& columns, Tensor& out) {
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    const auto count = static_cast<size_t>(columns.count);
+    const std::span<const float> from = Row(x, row).subspan(static_cast<size_t>(columns.from));
+    std::ranges::copy(from.first(count),
+                      Row(out, row).subspan(static_cast<size_t>(columns.to)).begin());
+  }
+}
+
 void Activate(Activation f, Tensor& x) {
   for (std::int64_t r = 0; r < x.rows; ++r) {
     for (float& value : Row(x, r)) {

@@ -29,6 +29,7 @@ void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out);
 void GateColumns(Gate function, const Tensor& gates, const Tensor& values, std::int64_t first,
                  Tensor& out);
 void GateRows(Gate function, const Tensor& gates, Tensor& x);
+void CopyColumns(const Tensor& x, const ColumnCopy& columns, Tensor& out);
 void Activate(Activation f, Tensor& x);
 void GatherLogitRows(const Step& step, const Tensor& x, Tensor& out);
 

@@ -255,6 +255,11 @@ const OptionTable<LoadOptions>& LoadTable() {
                        "Quantised weights on a GPU: converted (16 bits), compact (as stored), or "
                        "auto: converted while that takes at most half of the free memory")
              .Interfaces(kOwnMachine),
+         LoadRow::Whole("tensor_parallel", &LoadOptions::tensor_parallel,
+                        "cpu, reference: divide the model into so many shards, in this process; "
+                        "the answers are the same. A test of the division: it is not faster")
+             .Range(1, 64)
+             .Interfaces(kOwnMachine),
          AdapterRow(),
          LoadRow::Number("yarn_factor", &LoadOptions::yarn_factor,
                          "Extend the model's context by this factor with YaRN")

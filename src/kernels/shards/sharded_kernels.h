@@ -1,0 +1,133 @@
+// One model over several shards (tensor parallelism): kernels of one backend each, in one process.
+//
+// A divided matrix has a range of its outputs on every shard; each shard computes its own and all
+// of them gather the rest. Attention is divided by key heads with the query heads that read them,
+// KV memory alike. All else every shard computes by itself from equal bits. Nothing is summed over
+// shards: each value is computed by one shard as a single device computes it, so no bit depends on
+// their number (--tensor-parallel).
+//
+// Each shard has all of: embeddings (and logits that share their weights), experts, adapters kept
+// apart, states, and the keys of layers with fewer key heads than shards.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "kernels/shards/division.h"
+#include "kernels/shards/sharded_memory.h"
+
+namespace banyan {
+
+class ShardedKernels final : public Kernels {
+ public:
+  // REQUIRES: two or more of one backend, not asynchronous(), and equal options.
+  explicit ShardedKernels(std::vector<std::unique_ptr<Kernels>> shards);
+
+  std::string name() const override;
+  std::string arithmetic() const override { return first().arithmetic(); }
+  int attention_tasks() const override { return first().attention_tasks(); }
+  GroupJoining JoiningFor(const AttentionShape& shape) const override;
+  const KernelOptions& options() const override { return first().options(); }
+  MachineRates MeasureRates() override { return shard(0).MeasureRates(); }
+
+  Tensor NewTensor(std::int64_t rows, std::int64_t columns) override;
+  std::vector<std::vector<Tensor>> NewTensorGroups(std::span<const TensorGroup> groups) override;
+  void ExpectWeights(std::int64_t weights) override;
+  std::shared_ptr<const Matrix> LoadMatrix(std::span<const HostTensor* const> parts,
+                                           std::span<const std::int32_t> row_order) override;
+  std::shared_ptr<const Matrix> LoadDivided(std::span<const HostTensor* const> parts,
+                                            std::span<const std::int32_t> row_order,
+                                            std::span<const std::int64_t> blocks) override;
+  std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix) override;
+  std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override;
+  std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source) override;
+  std::shared_ptr<const ExpertTable> GatherExperts(std::vector<ExpertWeights> experts,
+                                                   ExpertNumbers numbers) override;
+  std::shared_ptr<KvMemory> NewKvMemory(const KvShape& shape, int pages) override;
+  void CopyPages(std::span<const PageCopy> copies, KvMemory& kv) override;
+  KvType page_type() const override { return first().page_type(); }
+  void ReadPages(const KvMemory& kv, std::span<const std::int32_t> pages,
+                 std::span<std::byte> bytes) override;
+  void WritePages(std::span<const std::byte> bytes, std::span<const std::int32_t> pages,
+                  KvMemory& kv) override;
+  std::shared_ptr<StateMemory> NewStateMemory(const StateShape& shape, int layers,
+                                              int slots) override;
+  void CopyStates(std::span<const StateCopy> copies, StateMemory& states) override;
+  std::int64_t KvPageBytes(const KvShape& shape) const override;
+  void SetRopes(std::span<const RopeTable> ropes) override;
+  void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
+              std::unique_ptr<StepInputs>& step) override;
+
+  void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override;
+  void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override;
+  void LayerNorm(const Tensor& x, const Vector& weight, const Vector& bias, float eps,
+                 Tensor& out) override;
+  void RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
+                     Tensor& out) override;
+  void Clear(Tensor& x) override;
+  void Add(const Tensor& delta, Tensor& x) override;
+  void Scale(float factor, Tensor& x) override;
+  void MatMul(const Tensor& x, const Matrix& w, const Vector* bias, Tensor& out) override;
+  void MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,
+                 Tensor& x) override;
+  void MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
+                 Tensor& out) override;
+  void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override;
+  void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override;
+  void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
+                      const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) override;
+  void Attend(const StepInputs& step, int layer, const AttentionShape& shape, const Tensor& qkv,
+              const KvMemory& kv, Tensor& out) override;
+  void Glu(Gate gate, const Tensor& x, Tensor& out) override;
+  void GateColumns(Gate gate, const Tensor& gates, const Tensor& values, std::int64_t from,
+                   Tensor& out) override;
+  void GateRows(Gate gate, const Tensor& gates, Tensor& x) override;
+  void Convolve(const StepInputs& step, const ConvolutionCall& call, StateMemory& states,
+                Tensor& out) override;
+  void Scan(const StepInputs& step, const ScanCall& call, StateMemory& states,
+            Tensor& out) override;
+  void Activate(Activation f, Tensor& x) override;
+  void GatherLogitRows(const StepInputs& step, const Tensor& x, Tensor& out) override;
+  void CopyColumns(const Tensor& x, const ColumnCopy& columns, Tensor& out) override;
+
+  void Choose(const Tensor& logits, std::span<const SamplingRow> requests, const StepPanels& panels,
+              std::unique_ptr<PendingChoices>& choices) override;
+  void MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
+                    std::span<const SamplingRow> requests,
+                    std::unique_ptr<PendingChoices>& choices) override;
+  void SelectTokens(const Tensor& logits, std::span<const SamplingRow> requests,
+                    std::span<TokenChoice> choices) override;
+  void Download(const Tensor& x, std::int64_t row, std::span<float> out) override;
+
+ private:
+  // What a shard computes before it is gathered: a part's product, the two halves of a gated one,
+  // the rows of queries and keys of its heads, and their attention.
+  enum Room { kPart, kHalves, kHeads, kAttended, kWholeNorm, kRooms };
+  // The heads of a layer that a shard computes.
+  struct ShardHeads {
+    AttentionShape shape;
+    std::int64_t query = 0, key = 0;  // the first of each
+  };
+
+  const Kernels& first() const { return *shards_.front(); }
+  Kernels& shard(size_t s) const { return *shards_[s]; }
+  size_t count() const { return shards_.size(); }
+  Tensor RoomOf(size_t shard, Room room, std::int64_t rows, std::int64_t columns);
+  const Vector* BiasOf(const Vector* bias, const ShardedMatrix& w, size_t shard);
+  // Columns of one shard's `part` to their places in `out` on all shards.
+  void Share(const Tensor& part, const ColumnCopy& columns, Tensor& out);
+  template <typename Operation>
+  void OnAll(Tensor& out, const Operation& operation);
+  bool IsWhole(const AttentionShape& shape) const;
+  ShardHeads HeadsOf(const AttentionShape& shape, size_t shard);
+  const Vector* SinksOf(const AttentionShape& shape, const ShardHeads& heads, size_t shard);
+  void NormWhole(const AttentionShape& shape, const QkNormWeights& norm, Tensor& qkv);
+
+  std::vector<std::unique_ptr<Kernels>> shards_;
+  std::vector<std::array<Tensor, kRooms>> rooms_;  // [shards] as large as they were needed
+};
+
+}  // namespace banyan

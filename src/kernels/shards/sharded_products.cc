@@ -1,0 +1,193 @@
+// What shards compute together: products by ranges of outputs, attention by ranges of heads.
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/shards/sharded_kernels.h"
+
+namespace banyan {
+namespace {
+
+QkNormWeights NormOfShard(const QkNormWeights& norm, size_t shard) {
+  const auto of = [&](const Vector* vector) {
+    return vector == nullptr ? nullptr : AsSharded(*vector).of_shard[shard].get();
+  };
+  QkNormWeights own = norm;
+  own.query = of(norm.query);
+  own.key = of(norm.key);
+  own.value = of(norm.value);
+  return own;
+}
+
+}  // namespace
+
+// --- Products: every shard computes a range of the outputs ---------------------------------------
+
+const Vector* ShardedKernels::BiasOf(const Vector* bias, const ShardedMatrix& w, size_t s) {
+  if (bias == nullptr) return nullptr;
+  const ShardedVector& all = AsSharded(*bias);
+  if (!w.divided()) return all.of_shard[s].get();
+  if (all.parts.empty()) {
+    for (size_t each = 0; each < count(); ++each) {
+      std::vector<float> values;
+      for (const RowPiece& piece : w.pieces[each]) {
+        const auto begin = all.values.begin() + piece.row;
+        values.insert(values.end(), begin, begin + piece.count);
+      }
+      all.parts.push_back(shard(each).LoadVector(values));
+    }
+  }
+  return all.parts[s].get();
+}
+
+void ShardedKernels::Share(const Tensor& part, const ColumnCopy& columns, Tensor& out) {
+  for (size_t s = 0; s < count(); ++s) {
+    Tensor own = OfShard(out, s);
+    shard(s).CopyColumns(part, columns, own);
+  }
+}
+
+void ShardedKernels::MatMul(const Tensor& x, const Matrix& matrix, const Vector* bias,
+                            Tensor& out) {
+  const ShardedMatrix& w = AsSharded(matrix);
+  for (size_t s = 0; s < count(); ++s) {
+    if (!w.divided()) {
+      Tensor own = OfShard(out, s);
+      shard(s).MatMul(OfShard(x, s), *w.of_shard[s], BiasOf(bias, w, s), own);
+    } else if (w.of_shard[s] != nullptr) {
+      Tensor part = RoomOf(s, kPart, x.rows, w.of_shard[s]->rows);
+      shard(s).MatMul(OfShard(x, s), *w.of_shard[s], BiasOf(bias, w, s), part);
+      for (const RowPiece& piece : w.pieces[s]) {
+        Share(part, {piece.place, piece.row, piece.count}, out);
+      }
+    }
+  }
+}
+
+void ShardedKernels::MatMulAdd(const Tensor& a, const Matrix& matrix, const Vector* bias,
+                               Tensor& scratch, Tensor& x) {
+  const ShardedMatrix& w = AsSharded(matrix);
+  if (w.divided()) return Kernels::MatMulAdd(a, matrix, bias, scratch, x);
+  for (size_t s = 0; s < count(); ++s) {
+    Tensor own = OfShard(x, s), left = OfShard(scratch, s);
+    shard(s).MatMulAdd(OfShard(a, s), *w.of_shard[s], BiasOf(bias, w, s), left, own);
+  }
+}
+
+void ShardedKernels::MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
+                               Tensor& out) {
+  const ShardedMatrix& w = AsSharded(product.w);
+  if (w.divided() && !w.in_halves) return Kernels::MatMulGlu(x, product, scratch, out);
+  for (size_t s = 0; s < count(); ++s) {
+    const Matrix* own = w.of_shard[s].get();
+    if (own == nullptr) continue;
+    const GatedProduct theirs{*own, BiasOf(product.bias, w, s), product.gate};
+    if (!w.divided()) {
+      Tensor left = OfShard(scratch, s), result = OfShard(out, s);
+      shard(s).MatMulGlu(OfShard(x, s), theirs, left, result);
+      continue;
+    }
+    Tensor halves = RoomOf(s, kHalves, x.rows, own->rows);
+    Tensor part = RoomOf(s, kPart, x.rows, own->rows / 2);
+    shard(s).MatMulGlu(OfShard(x, s), theirs, halves, part);
+    Share(part, {0, w.pieces[s].front().row, own->rows / 2}, out);
+  }
+}
+
+// --- Attention: every shard has a range of the key heads -----------------------------------------
+
+bool ShardedKernels::IsWhole(const AttentionShape& shape) const {
+  return DivideHeads(shape.kv_heads, static_cast<int>(count())).whole;
+}
+
+ShardedKernels::ShardHeads ShardedKernels::HeadsOf(const AttentionShape& shape, size_t s) {
+  const Stretch keys = DivideHeads(shape.kv_heads, static_cast<int>(count())).key_heads[s];
+  const std::int64_t group = shape.heads / shape.kv_heads;
+  ShardHeads heads{shape, keys.first * group, keys.first};
+  heads.shape.heads = static_cast<int>(keys.count * group);
+  heads.shape.kv_heads = static_cast<int>(keys.count);
+  heads.shape.sinks = SinksOf(shape, heads, s);
+  return heads;
+}
+
+const Vector* ShardedKernels::SinksOf(const AttentionShape& shape, const ShardHeads& heads,
+                                      size_t s) {
+  if (shape.sinks == nullptr) return nullptr;
+  const ShardedVector& all = AsSharded(*shape.sinks);
+  if (IsWhole(shape)) return all.of_shard[s].get();
+  all.parts.resize(count());
+  if (all.parts[s] == nullptr) {
+    const std::span<const float> values(all.values);
+    all.parts[s] = shard(s).LoadVector(
+        values.subspan(static_cast<size_t>(heads.query), static_cast<size_t>(heads.shape.heads)));
+  }
+  return all.parts[s].get();
+}
+
+// A norm over all heads comes before they are divided.
+void ShardedKernels::NormWhole(const AttentionShape& shape, const QkNormWeights& norm,
+                               Tensor& qkv) {
+  const auto columns = [&](const Vector* weight, std::int64_t from, std::int64_t size) {
+    if (weight == nullptr) return;
+    for (size_t s = 0; s < count(); ++s) {
+      Tensor all = OfShard(qkv, s), part = RoomOf(s, kWholeNorm, qkv.rows, size);
+      shard(s).CopyColumns(all, {from, 0, size}, part);
+      shard(s).RmsNorm(part, *AsSharded(*weight).of_shard[s], norm.eps, part);
+      shard(s).CopyColumns(part, {0, from, size}, all);
+    }
+  };
+  const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
+  columns(norm.query, 0, queries);
+  if (shape.stores) columns(norm.key, queries, std::int64_t{shape.kv_heads} * shape.head_dim);
+}
+
+void ShardedKernels::RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,
+                                    const QkNormWeights& norm, Tensor& qkv, KvMemory& kv) {
+  const bool whole = IsWhole(shape);
+  QkNormWeights left = norm;
+  if (norm.whole && !whole) {
+    NormWhole(shape, norm, qkv);
+    left.query = left.key = nullptr;
+  }
+  for (size_t s = 0; s < count(); ++s) {
+    const ShardHeads heads = HeadsOf(shape, s);
+    Tensor all = OfShard(qkv, s);
+    Tensor own = all;
+    if (!whole) {
+      const std::int64_t dim = shape.head_dim;
+      const std::int64_t stored = shape.stores ? heads.shape.kv_heads : 0;
+      const std::int64_t queries = heads.shape.heads * dim, keys = stored * dim;
+      own = RoomOf(s, kHeads, qkv.rows, queries + 2 * keys);
+      const std::int64_t first_key = (shape.heads + heads.key) * dim;
+      const std::int64_t first_value = first_key + shape.kv_heads * dim;
+      shard(s).CopyColumns(all, {heads.query * dim, 0, queries}, own);
+      if (keys > 0) shard(s).CopyColumns(all, {first_key, queries, keys}, own);
+      if (keys > 0) shard(s).CopyColumns(all, {first_value, queries + keys, keys}, own);
+    }
+    shard(s).RotateAndStore(*AsSharded(step).of_shard[s], layer, heads.shape, NormOfShard(left, s),
+                            own, *AsSharded(kv).of_shard[s]);
+  }
+}
+
+void ShardedKernels::Attend(const StepInputs& step, int layer, const AttentionShape& shape,
+                            const Tensor& qkv, const KvMemory& kv, Tensor& out) {
+  const bool whole = IsWhole(shape);
+  for (size_t s = 0; s < count(); ++s) {
+    const ShardHeads heads = HeadsOf(shape, s);
+    const StepInputs& own_step = *AsSharded(step).of_shard[s];
+    const KvMemory& own_kv = *AsSharded(kv).of_shard[s];
+    if (whole) {
+      Tensor own = OfShard(out, s);
+      shard(s).Attend(own_step, layer, heads.shape, OfShard(qkv, s), own_kv, own);
+      continue;
+    }
+    const std::int64_t dim = shape.head_dim, values = heads.shape.heads * dim;
+    const std::int64_t stored = shape.stores ? heads.shape.kv_heads : 0;
+    Tensor own = RoomOf(s, kAttended, qkv.rows, values);
+    shard(s).Attend(own_step, layer, heads.shape,
+                    RoomOf(s, kHeads, qkv.rows, values + 2 * stored * dim), own_kv, own);
+    Share(own, {0, heads.query * dim, values}, out);
+  }
+}
+
+}  // namespace banyan
