@@ -46,6 +46,10 @@ void HostStates::Copy(const StateCopy& copy) {
   std::memcpy(Window(copy.to, 0), Window(copy.from, 0), static_cast<size_t>(bytes));
 }
 
+std::span<float> HostStates::Slot(std::int32_t slot) {
+  return {Window(slot, 0), static_cast<size_t>(shape_.floats() * layers_)};
+}
+
 float* HostStates::Window(std::int32_t slot, int layer) {
   BANYAN_CHECK(slot >= 0 && slot < slots && layer >= 0 && layer < layers_);
   return values_.get() + (std::int64_t{slot} * layers_ + layer) * shape_.floats();

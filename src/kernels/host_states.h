@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "kernels/states.h"
 
@@ -18,6 +19,7 @@ class HostStates final : public StateMemory {
   HostStates(const StateShape& shape, int layers, int slots);
 
   void Copy(const StateCopy& copy);
+  std::span<float> Slot(std::int32_t slot);  // of all layers
   float* Window(std::int32_t slot, int layer);
   float* Matrix(std::int32_t slot, int layer, int head);
   std::int64_t window_floats() const { return window_floats_; }

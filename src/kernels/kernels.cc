@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -62,6 +63,18 @@ std::shared_ptr<StateMemory> Kernels::NewStateMemory(const StateShape& shape, in
 
 void Kernels::CopyStates(std::span<const StateCopy> copies, StateMemory& states) {
   for (const StateCopy& copy : copies) AsHostStates(states).Copy(copy);
+}
+
+void Kernels::ReadState(StateMemory& states, std::int32_t slot, std::span<std::byte> bytes) {
+  BANYAN_CHECK(moves_states());
+  std::memcpy(bytes.data(), AsHostStates(states).Slot(slot).data(), bytes.size());
+}
+
+void Kernels::WriteState(std::span<const std::byte> bytes, std::int32_t slot, StateMemory& states) {
+  BANYAN_CHECK(moves_states());
+  const std::span<float> to = AsHostStates(states).Slot(slot);
+  BANYAN_CHECK(bytes.size() == to.size_bytes());
+  std::memcpy(to.data(), bytes.data(), bytes.size());
 }
 
 void Kernels::MatMulAdd(const Tensor& a, const Matrix& w, const Vector* bias, Tensor& scratch,

@@ -265,6 +265,11 @@ class Kernels {
                                                       int slots);
   // In the order of operations. REQUIRES: as CopyPages.
   virtual void CopyStates(std::span<const StateCopy> copies, StateMemory& states);
+  // Whether states can be read and written, for a KV store. The bytes are those of HostStates: a
+  // slot of all layers. In the order of operations.
+  virtual bool moves_states() const { return false; }
+  virtual void ReadState(StateMemory& states, std::int32_t slot, std::span<std::byte> bytes);
+  virtual void WriteState(std::span<const std::byte> bytes, std::int32_t slot, StateMemory& states);
   // Bytes that can still be allocated on the device; nullopt where memory is the host's.
   virtual std::optional<std::int64_t> FreeDeviceMemory() const { return std::nullopt; }
   // Bytes of one page over all layers, for budgets.

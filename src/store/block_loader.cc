@@ -12,6 +12,7 @@ namespace banyan {
 namespace {
 
 std::int64_t LoadedBytes(const BlockWish& wish) {
+  if (wish.plain) return wish.block.bytes;
   return wish.block.bytes / wish.stored.head_bytes * wish.wanted.head_bytes;
 }
 
@@ -32,10 +33,11 @@ struct OpenSegment {
 bool LoadBlock(const BlockWish& wish, OpenSegment& open, std::vector<std::byte>& scratch,
                std::span<std::byte> out) {
   // What an index that was changed may say.
-  if (wish.block.bytes <= 0 || wish.block.bytes % wish.stored.head_bytes != 0) return false;
+  if (wish.block.bytes <= 0) return false;
+  if (!wish.plain && wish.block.bytes % wish.stored.head_bytes != 0) return false;
   const SegmentFile* file = open.Find(wish.file);
   if (file == nullptr) return false;
-  if (wish.stored.type == wish.wanted.type) return file->Read(wish.block, out);
+  if (wish.plain || wish.stored.type == wish.wanted.type) return file->Read(wish.block, out);
   scratch.resize(static_cast<size_t>(wish.block.bytes));
   if (!file->Read(wish.block, scratch)) return false;
   ConvertPages(wish.stored, scratch, wish.wanted, out);

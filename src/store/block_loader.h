@@ -19,6 +19,7 @@ struct BlockWish {
   std::string file;
   StoredBlock block;
   PageForm stored, wanted;  // its form in the file, and the one that is asked for
+  bool plain = false;       // bytes as they are: a state
 };
 
 struct LoadedBlock {

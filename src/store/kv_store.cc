@@ -48,11 +48,13 @@ void CheckFile(const std::string& path, const IndexedSegment& listed) {
   if (!file) Throw(ErrorKind::kIo, "{}: cannot open", path);
   const SegmentHeader header = file->Header();
   if (header.root != listed.root || header.type != listed.type ||
-      FileOfSegment(header.blocks.front().name, header.type) != listed.file) {
+      FileOfSegment(header) != listed.file) {
     Throw(ErrorKind::kFormat, "{}: the index says another thing of it than its header", path);
   }
   std::vector<std::byte> bytes;
-  for (const StoredBlock& block : header.blocks) {
+  std::vector<StoredBlock> blocks = header.blocks;
+  if (header.state) blocks.push_back(*header.state);
+  for (const StoredBlock& block : blocks) {
     bytes.resize(static_cast<size_t>(block.bytes));
     if (!file->Read(block, bytes)) {
       Throw(ErrorKind::kFormat, "{}: the block at {} is damaged or missing", path, block.offset);
@@ -129,6 +131,7 @@ std::string KvStore::Describe(const std::string& id) const {
                                  {"segment_offset", header.place.segment_offset},
                                  {"tokens", header.tokens.size()},
                                  {"blocks", header.blocks.size()},
+                                 {"state_bytes", header.state ? header.state->bytes : 0},
                                  {"bytes", segment.bytes},
                                  {"created", segment.created},
                                  {"used", segment.used},

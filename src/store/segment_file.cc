@@ -20,9 +20,10 @@ namespace banyan {
 namespace {
 
 constexpr char kSegmentMagic[] = "BANYANKV";
-constexpr std::uint32_t kFormatVersion = 1;
+constexpr std::uint32_t kFormatVersion = 1, kVersionWithState = 2;
 constexpr size_t kMostHeaderBytes = size_t{64} << 20;
 constexpr std::uint32_t kMostTokens = 1u << 23, kMostExtent = 1u << 10;
+constexpr std::int64_t kMostStateBytes = std::int64_t{1} << 36;
 constexpr size_t kLengthAt = 12, kChecksumAt = 16;
 
 std::int64_t Aligned(std::int64_t bytes) {
@@ -112,6 +113,33 @@ void CheckBlocks(const SegmentHeader& found, size_t header_length, const std::st
   }
 }
 
+HeaderWriter& PutBlock(HeaderWriter& writer, const StoredBlock& block) {
+  return writer.Put(block.name)
+      .Put(block.tokens)
+      .Put(block.offset)
+      .Put(block.bytes)
+      .Put(block.checksum);
+}
+
+StoredBlock GetBlock(HeaderReader& reader) {
+  StoredBlock block;
+  block.name = reader.Get<Digest>();
+  block.tokens = reader.Get<std::int32_t>();
+  block.offset = reader.Get<std::int64_t>();
+  block.bytes = reader.Get<std::int64_t>();
+  block.checksum = reader.Get<ContentKey>();
+  return block;
+}
+
+void CheckState(const SegmentHeader& header, const std::string& file) {
+  const StoredBlock& last = header.blocks.back();
+  if (header.state->name != StateName(last.name)) Refuse(file, "its state has another name");
+  if (header.state->bytes < 1 || header.state->bytes > kMostStateBytes ||
+      header.state->tokens != 0 || header.state->offset != last.offset + Aligned(last.bytes)) {
+    Refuse(file, "its state is not where it belongs");
+  }
+}
+
 std::string_view AsText(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -123,7 +151,13 @@ std::vector<Digest> BlockNames(const RunPlace& place, std::span<const TokenId> t
 }
 
 std::int64_t SegmentHeader::file_bytes() const {
+  if (state) return state->offset + state->bytes;
   return blocks.empty() ? 0 : blocks.back().offset + blocks.back().bytes;
+}
+
+Digest StateName(const Digest& last_cut) {
+  constexpr std::string_view kWhat = "state";
+  return Sha256().Add(std::as_bytes(std::span(last_cut))).Add(kWhat).Finish();
 }
 
 ContentKey BlockChecksum(const Digest& name, std::span<const std::byte> bytes) {
@@ -144,12 +178,13 @@ void PlaceBlocks(SegmentHeader& header) {
     block.offset = offset;
     offset += Aligned(block.bytes);
   }
+  if (header.state) header.state->offset = offset;
 }
 
 std::string WriteHeader(const SegmentHeader& header) {
   HeaderWriter writer;
   writer.text_.append(kSegmentMagic, 8);
-  writer.Put(kFormatVersion).Put(std::uint32_t{0}).Put(Digest{});
+  writer.Put(header.state ? kVersionWithState : kFormatVersion).Put(std::uint32_t{0}).Put(Digest{});
   writer.Put(header.root).Put(header.place.above);
   writer.Put(header.shape.layers).Put(header.shape.kv_heads).Put(header.shape.head_dim);
   writer.Put(TypeNumber(header.type)).Put(std::uint32_t{header.exact});
@@ -160,10 +195,8 @@ std::string WriteHeader(const SegmentHeader& header) {
   writer.Put(static_cast<std::uint32_t>(header.tokens.size()));
   for (const TokenId token : header.tokens) writer.Put(token);
   writer.Put(static_cast<std::uint32_t>(header.blocks.size()));
-  for (const StoredBlock& block : header.blocks) {
-    writer.Put(block.name).Put(block.tokens).Put(block.offset).Put(block.bytes);
-    writer.Put(block.checksum);
-  }
+  for (const StoredBlock& block : header.blocks) PutBlock(writer, block);
+  if (header.state) PutBlock(writer, *header.state);
   std::string& text = writer.text_;
   text.resize(static_cast<size_t>(Aligned(static_cast<std::int64_t>(text.size()))), '\0');
   const auto length = static_cast<std::uint32_t>(text.size());
@@ -173,15 +206,26 @@ std::string WriteHeader(const SegmentHeader& header) {
   return std::move(text);
 }
 
+namespace {
+
+std::uint32_t VersionOf(std::span<const std::byte> fixed) {
+  std::uint32_t version = 0;
+  std::memcpy(&version, fixed.data() + 8, sizeof(version));
+  return version;
+}
+
+}  // namespace
+
 size_t HeaderLength(std::span<const std::byte> fixed, const std::string& file) {
   if (fixed.size() < kFixedHeaderBytes || std::memcmp(fixed.data(), kSegmentMagic, 8) != 0) {
     Throw(ErrorKind::kFormat, "{}: not a file of a KV store", file);
   }
-  std::uint32_t version = 0, length = 0;
-  std::memcpy(&version, fixed.data() + 8, sizeof(version));
+  std::uint32_t length = 0;
+  const std::uint32_t version = VersionOf(fixed);
   std::memcpy(&length, fixed.data() + kLengthAt, sizeof(length));
-  if (version != kFormatVersion) {
-    Throw(ErrorKind::kFormat, "{}: version {}: expected {}", file, version, kFormatVersion);
+  if (version != kFormatVersion && version != kVersionWithState) {
+    Throw(ErrorKind::kFormat, "{}: version {}: expected {} or {}", file, version, kFormatVersion,
+          kVersionWithState);
   }
   if (length < kBlockAlignment || length > kMostHeaderBytes || length % kBlockAlignment != 0) {
     Throw(ErrorKind::kFormat, "{}: a header of {} bytes", file, length);
@@ -197,11 +241,11 @@ SegmentHeader ReadHeader(std::span<const std::byte> bytes, const std::string& fi
   if (std::memcmp(checksum.data(), bytes.data() + kChecksumAt, checksum.size()) != 0) {
     Refuse(file, "the header's checksum is wrong");
   }
-  return ReadHeaderContents(contents, length, file);
+  return ReadHeaderContents(contents, length, file, VersionOf(bytes) == kVersionWithState);
 }
 
 SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header_length,
-                                 const std::string& file) {
+                                 const std::string& file, bool with_state) {
   HeaderReader reader(bytes, file);
   SegmentHeader header;
   header.root = reader.Get<Digest>();
@@ -227,16 +271,10 @@ SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header
   header.tokens.resize(tokens);
   std::memcpy(header.tokens.data(), ids.data(), ids.size());
   const std::uint32_t blocks = reader.Number("blocks", 1, kMostTokens / kCutKeys + 1);
-  for (std::uint32_t i = 0; i < blocks; ++i) {
-    StoredBlock block;
-    block.name = reader.Get<Digest>();
-    block.tokens = reader.Get<std::int32_t>();
-    block.offset = reader.Get<std::int64_t>();
-    block.bytes = reader.Get<std::int64_t>();
-    block.checksum = reader.Get<ContentKey>();
-    header.blocks.push_back(block);
-  }
+  for (std::uint32_t i = 0; i < blocks; ++i) header.blocks.push_back(GetBlock(reader));
+  if (with_state) header.state = GetBlock(reader);
   CheckBlocks(header, header_length, file);
+  if (with_state) CheckState(header, file);
   return header;
 }
 
@@ -250,7 +288,11 @@ void MakePrivateFolder(const std::string& folder) {
 }
 
 void WriteSegmentFile(const std::string& path, SegmentHeader& header,
-                      std::span<const std::byte> bytes) {
+                      std::span<const std::byte> bytes, std::span<const std::byte> state) {
+  header.state.reset();
+  if (!state.empty()) {
+    header.state = StoredBlock{.bytes = static_cast<std::int64_t>(state.size())};
+  }
   PlaceBlocks(header);
   const std::vector<Digest> names = BlockNames(header.place, header.tokens);
   std::span<const std::byte> rest = bytes;
@@ -261,6 +303,10 @@ void WriteSegmentFile(const std::string& path, SegmentHeader& header,
     rest = rest.subspan(static_cast<size_t>(block.bytes));
   }
   BANYAN_CHECK(rest.empty());
+  if (header.state) {
+    header.state->name = StateName(names.back());
+    header.state->checksum = BlockChecksum(header.state->name, state);
+  }
   // Documents can be reconstructed from the contents: only the owner may read them.
   AtomicFile file(path, path + ".new", 0600);
   const std::string head = WriteHeader(header);
@@ -271,6 +317,10 @@ void WriteSegmentFile(const std::string& path, SegmentHeader& header,
     file.Write(AsText(bytes.first(static_cast<size_t>(block.bytes))));
     bytes = bytes.subspan(static_cast<size_t>(block.bytes));
     at = block.offset + block.bytes;
+  }
+  if (header.state) {
+    file.Write(std::string(static_cast<size_t>(header.state->offset - at), '\0'));
+    file.Write(AsText(state));
   }
   file.Commit();
 }

@@ -1,4 +1,5 @@
-// A file of the KV store: a header, then the keys and values of a run of tokens, cut by cut.
+// A file of the KV store: a header, then the keys and values of a run of tokens, cut by cut, and
+// where layers keep states (kernels/states.h) perhaps the state after the last token.
 // docs/kv-store.md has the layout; a reader trusts no number in it. Files are written whole under
 // another name, synced and renamed; they are read block by block.
 #pragma once
@@ -36,7 +37,8 @@ struct SegmentHeader {
   bool exact = true;                         // the engine's own bits
   float key_loss = 0.0f, value_loss = 0.0f;  // of an approximate one, see RoundingLoss
   std::vector<TokenId> tokens;
-  std::vector<StoredBlock> blocks;  // one after the other, the last one perhaps shorter
+  std::vector<StoredBlock> blocks;   // one after the other, the last one perhaps shorter
+  std::optional<StoredBlock> state;  // after them; without tokens
 
   std::int64_t file_bytes() const;
 };
@@ -47,7 +49,11 @@ inline constexpr size_t kFixedHeaderBytes = 48;  // magic, version, length, chec
 // Of the blocks of a run that begins with a cut.
 std::vector<Digest> BlockNames(const RunPlace& place, std::span<const TokenId> tokens);
 
-// Lays the blocks out (tokens, offsets, bytes) for the header's tokens, shape and type.
+// Of the state after a path, whose last cut has this name.
+Digest StateName(const Digest& last_cut);
+
+// Lays the blocks and, if there is one, the state of state->bytes out (tokens, offsets, bytes) for
+// the header's tokens, shape and type.
 void PlaceBlocks(SegmentHeader& header);
 
 ContentKey BlockChecksum(const Digest& name, std::span<const std::byte> bytes);
@@ -59,14 +65,15 @@ size_t HeaderLength(std::span<const std::byte> fixed, const std::string& file);
 // the tokens, blocks that are not where they belong, a checksum.
 SegmentHeader ReadHeader(std::span<const std::byte> bytes, const std::string& file);
 // ReadHeader for bytes whose magic and checksum are right; `bytes`: what comes after these two.
+// `with_state`: as the version says.
 SegmentHeader ReadHeaderContents(std::span<const std::byte> bytes, size_t header_length,
-                                 const std::string& file);
+                                 const std::string& file, bool with_state = false);
 
-// Writes the header and the blocks, whose bytes follow one another in `bytes`; places, names and
-// checksums of the header's blocks are set. Nothing stands under `path` before all of it is on the
-// disk. Throws kIo, and leaves nothing behind.
+// Writes the header and the blocks, whose bytes follow one another in `bytes`, and the state if
+// there is one; places, names and checksums of the header's blocks are set. Nothing stands under
+// `path` before all of it is on the disk. Throws kIo, and leaves nothing behind.
 void WriteSegmentFile(const std::string& path, SegmentHeader& header,
-                      std::span<const std::byte> bytes);
+                      std::span<const std::byte> bytes, std::span<const std::byte> state = {});
 
 class SegmentFile {
  public:

@@ -251,7 +251,9 @@ void StoreIndex::Insert(const SegmentHeader& header, const std::string& file, st
           .Next();
     }
     const std::int64_t number = sqlite3_last_insert_rowid(database_);
-    for (const StoredBlock& block : header.blocks) {
+    std::vector<StoredBlock> blocks = header.blocks;
+    if (header.state) blocks.push_back(*header.state);
+    for (const StoredBlock& block : blocks) {
       Statement(*this, "INSERT OR REPLACE INTO block VALUES (?, ?, ?, ?, ?, ?, ?)")
           .BindBlob(block.name)
           .Bind(static_cast<std::int64_t>(header.type))

@@ -31,6 +31,13 @@ std::string FileOfSegmentNamed(const std::string& file) {
 
 namespace fs = std::filesystem;
 
+// Of its blocks, then of its state.
+std::vector<Digest> NamesIn(const SavedRun& run) {
+  std::vector<Digest> names = BlockNames(run.header.place, run.header.tokens);
+  if (!run.state.empty()) names.push_back(StateName(names.back()));
+  return names;
+}
+
 std::vector<fs::path> FilesUnder(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -50,11 +57,16 @@ std::int64_t NowMilliseconds() {
       .count();
 }
 
-std::string FileOfSegment(const Digest& first_block, KvType type) {
+std::string FileOfSegment(const Digest& name, KvType type) {
   constexpr const char* kEndings[] = {"f32", "f16", "bf16", "q8"};
-  const std::string name = ToHex(first_block);
-  return fmt::format("segments/{}/{}.{}.kv", name.substr(0, 2), name,
+  const std::string hex = ToHex(name);
+  return fmt::format("segments/{}/{}.{}.kv", hex.substr(0, 2), hex,
                      kEndings[static_cast<int>(type)]);
+}
+
+// Runs with a state may begin like others, and end elsewhere.
+std::string FileOfSegment(const SegmentHeader& header) {
+  return FileOfSegment(header.state ? header.state->name : header.blocks.front().name, header.type);
 }
 
 std::string IdOfFile(const std::string& file) {
@@ -140,15 +152,13 @@ bool KvStore::Parts::Has(const Digest& name, KvType type) {
 void KvStore::Parts::Save(SavedRun run) {
   if (!saving()) return;
   const KvType type = StoredType(run.header.type);
-  const auto bytes = static_cast<std::int64_t>(run.bytes.size());
+  const auto bytes = static_cast<std::int64_t>(run.bytes.size() + run.state.size());
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {
     return failed || waiting_bytes_ == 0 || waiting_bytes_ + bytes <= kMostWaitingBytes;
   });
   if (failed) return;
-  for (const Digest& name : BlockNames(run.header.place, run.header.tokens)) {
-    on_their_way_.emplace(name, type);
-  }
+  for (const Digest& name : NamesIn(run)) on_their_way_.emplace(name, type);
   waiting_bytes_ += bytes;
   runs_.push_back(std::move(run));
   changed_.notify_all();
@@ -173,7 +183,7 @@ void KvStore::Parts::WriteRuns() {
     SavedRun run = std::move(runs_.front());
     runs_.pop_front();
     writes_ = true;
-    const auto bytes = static_cast<std::int64_t>(run.bytes.size());
+    const auto bytes = static_cast<std::int64_t>(run.bytes.size() + run.state.size());
     lock.unlock();
     std::exception_ptr problem;
     try {
@@ -210,12 +220,12 @@ void KvStore::Parts::WriteOne(SavedRun& run) {
     header.key_loss = static_cast<float>(loss.OfKeys());
     header.value_loss = static_cast<float>(loss.OfValues());
   }
-  const std::vector<Digest> names = BlockNames(header.place, header.tokens);
-  const std::string file = FileOfSegment(names.front(), stored);
-  MakeRoom(static_cast<std::int64_t>(run.bytes.size()));
+  const std::vector<Digest> names = NamesIn(run);
+  const std::string file = FileOfSegment(run.state.empty() ? names.front() : names.back(), stored);
+  MakeRoom(static_cast<std::int64_t>(run.bytes.size() + run.state.size()));
   const std::filesystem::path path = PathOf(file);
   MakePrivateFolder(path.parent_path().string());
-  WriteSegmentFile(path.string(), header, run.bytes);
+  WriteSegmentFile(path.string(), header, run.bytes, run.state);
   writing->Insert(header, file, NowMilliseconds());
   const std::lock_guard lock(mutex_);
   for (const Digest& name : names) on_their_way_.erase({name, stored});
@@ -307,8 +317,7 @@ void KvStore::Parts::PutInOrder(KvStoreCheck& check, bool remove_unreadable) {
       const std::optional<SegmentFile> segment = SegmentFile::Open(path.string());
       if (!segment) Throw(ErrorKind::kIo, "{}: cannot open", path.string());
       const SegmentHeader header = segment->Header();
-      const bool whole = header.file_bytes() <= bytes &&
-                         FileOfSegment(header.blocks.front().name, header.type) == file;
+      const bool whole = header.file_bytes() <= bytes && FileOfSegment(header) == file;
       if (!whole) Throw(ErrorKind::kFormat, "{}: the file is not whole", path.string());
       writing->Insert(header, file, NowMilliseconds());
       ++check.adopted;

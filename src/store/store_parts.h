@@ -22,9 +22,11 @@ namespace banyan {
 
 // A run of whole cuts to be kept: all of the header but its blocks, and the pages' bytes, block by
 // block, in the form of the header's shape and type.
+// Where the model keeps states, a run may have the one after it.
 struct SavedRun {
   SegmentHeader header;
   std::vector<std::byte> bytes;
+  std::vector<std::byte> state;  // after the run; empty: none
 };
 
 struct KvStore::Parts {
@@ -90,8 +92,9 @@ struct KvStore::Parts {
   std::thread thread_;
 };
 
-// The file of a segment, relative to the store.
-std::string FileOfSegment(const Digest& first_block, KvType type);
+// The file of a segment, relative to the store, named after its first block or its state.
+std::string FileOfSegment(const Digest& name, KvType type);
+std::string FileOfSegment(const SegmentHeader& header);
 // The id of the segment in `file`, as commands show it.
 std::string IdOfFile(const std::string& file);
 std::int64_t NowMilliseconds();

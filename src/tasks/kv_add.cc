@@ -7,9 +7,11 @@
 #include <deque>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "engine/memory/engine_memory.h"
 #include "load/model_parts.h"
 #include "store/store_parts.h"
 #include "tasks/ask/ask_task.h"
@@ -42,6 +44,17 @@ int OnlyKept(PromptSegment& segment) {
   return 1;
 }
 
+// Where layers keep states, the last token of a prompt is a node of its own (request_tree.h): it
+// must not be one of the document's.
+void EndWithAnotherToken(PromptSegment& segment) {
+  for (PromptSegment& child : segment.below) EndWithAnotherToken(child);
+  if (segment.answers.empty()) return;
+  PromptSegment last;
+  last.tokens = {segment.tokens.back()};
+  last.answers = std::exchange(segment.answers, {});
+  segment.below.push_back(std::move(last));
+}
+
 class KvAdder {
  public:
   KvAdder(std::shared_ptr<Model> model, const EngineOptions& engine_options,
@@ -50,6 +63,7 @@ class KvAdder {
         options_(options),
         store_(engine_options.kv_store),
         stored_type_(store_->parts().StoredType(model_->parts().kernels->page_type())),
+        piece_cuts_(static_cast<size_t>(PieceCuts(model_->parts()))),
         engine_(model_, ForAdding(engine_options)) {}
 
   KvAddReceipt Run() {
@@ -176,6 +190,7 @@ class KvAdder {
         receipt_.there += documents;
         continue;
       }
+      if (piece_cuts_ > 0) EndWithAnotherToken(prompt);
       while (engine_.waiting() >= engine_.wanted_waiting()) {
         engine_.Step();
         TakeEnds();
@@ -187,19 +202,33 @@ class KvAdder {
     TakeEnds();
   }
 
+  bool AllThere(const std::vector<Digest>& names) {
+    for (const Digest& name : names) {
+      if (!store_->parts().Has(name, stored_type_)) return false;
+      const std::optional<BlockPlace> found = store_->parts().Find(name, stored_type_);
+      if (!found) continue;
+      used_.insert(found->segment);
+      store_->parts().NoteUse(found->segment);
+    }
+    return true;
+  }
+
+  // Where layers keep states: of those after each piece of a segment with these cuts.
+  std::vector<Digest> StatesOf(const std::vector<Digest>& cuts) const {
+    std::vector<Digest> states;
+    if (piece_cuts_ == 0) return states;
+    for (size_t cut = 1; cut <= cuts.size(); ++cut) {
+      if (cut % piece_cuts_ == 0 || cut == cuts.size()) states.push_back(StateName(cuts[cut - 1]));
+    }
+    return states;
+  }
+
   // All of the segment and of what is below it.
   bool IsThere(const PromptSegment& segment, RunPlace place) {
     if (segment.first_position) place.first_position = *segment.first_position;
     if (!segment.tokens.empty()) {
       const std::vector<Digest> names = BlockNames(place, segment.tokens);
-      for (const Digest& name : names) {
-        if (!store_->parts().Has(name, stored_type_)) return false;
-        const std::optional<BlockPlace> found = store_->parts().Find(name, stored_type_);
-        if (found) {
-          used_.insert(found->segment);
-          store_->parts().NoteUse(found->segment);
-        }
-      }
+      if (!AllThere(names) || !AllThere(StatesOf(names))) return false;
       place.above = names.back();
       place.first_position += static_cast<std::int32_t>(segment.tokens.size());
     }
@@ -252,6 +281,7 @@ class KvAdder {
   const KvAddOptions& options_;
   std::shared_ptr<KvStore> store_;
   const KvType stored_type_;
+  const size_t piece_cuts_;  // 0: the model keeps no states
   Engine engine_;
   KvAddReceipt receipt_;
   std::set<std::int64_t> used_;  // segments that were there

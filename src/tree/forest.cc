@@ -9,6 +9,7 @@
 namespace banyan {
 Forest::Forest(int cut_tokens, std::vector<Digest> root_names, int piece_tokens)
     : cut_(piece_tokens > 0 ? piece_tokens : cut_tokens),
+      named_cut_(cut_tokens),
       short_(cut_tokens / 2),
       in_pieces_(piece_tokens > 0),
       root_names_(std::move(root_names)) {
@@ -227,7 +228,7 @@ RunPlace Forest::PlaceOf(NodeId id) const {
 }
 
 void Forest::Rename(NodeId id) {
-  nodes_[id.index()].name = CutNames(PlaceOf(id), at(id).tokens, cut_).back();
+  nodes_[id.index()].name = CutNames(PlaceOf(id), at(id).tokens, named_cut_).back();
 }
 
 NodeSplit Forest::Split(NodeId lower, std::int32_t tokens) {

@@ -184,8 +184,9 @@ class Forest {
   NodeId Add(NodeId parent, const Segment& segment, Node node);
   NodeSplit Split(NodeId node, std::int32_t tokens);
 
-  const std::int32_t cut_;    // what is shared comes in such units: a cut, or a piece
-  const std::int32_t short_;  // tokens of a segment that a tail takes over, at most
+  const std::int32_t cut_;        // what is shared comes in such units: a cut, or a piece
+  const std::int32_t named_cut_;  // a cut, of which names are made
+  const std::int32_t short_;      // tokens of a segment that a tail takes over, at most
   const bool in_pieces_;
   std::vector<Digest> root_names_;  // by variant
   std::vector<Node> nodes_;

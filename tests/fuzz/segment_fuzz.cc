@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
                 : banyan::ReadHeaderContents(
                       bytes.subspan(size < banyan::kFixedHeaderBytes ? size
                                                                      : banyan::kFixedHeaderBytes),
-                      size, "fuzz");
+                      size, "fuzz", /*with_state=*/size % 2 == 1);
       (void)banyan::WriteHeader(header);
     } catch (const banyan::Error&) {
     }

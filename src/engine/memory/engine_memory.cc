@@ -158,6 +158,8 @@ int PieceTokens(const Model::Parts& model) {
   return static_cast<int>(std::clamp((tokens + kStep - 1) / kStep * kStep, kStep, kMost));
 }
 
+int PieceCuts(const Model::Parts& model) { return PieceTokens(model) / kCutKeys; }
+
 EngineMemory AllocateMemory(const EngineOptions& options, Model::Parts& model) {
   const Defaults defaults = DefaultsFor(model);
   // A wish for many streams is one for their rows, within reason: memory that the host grants may

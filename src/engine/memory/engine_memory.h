@@ -22,6 +22,7 @@ struct EngineMemory {
 // (tree/forest.h), so that the states of a long text take at most half of what its keys do; 0: none
 // keeps any.
 int PieceTokens(const Model::Parts& model);
+int PieceCuts(const Model::Parts& model);  // the same in cuts
 
 // When memory is refused: first fewer pages of KV, unless their size was an option; then smaller
 // steps; then kLimit with what was wanted and what was free.

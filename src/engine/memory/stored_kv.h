@@ -4,6 +4,8 @@
 // A node is loading while blocks of it are being read, and is not computed meanwhile. A block's
 // keys count once all keys before it do, so a block may have to wait for a parent that is computed.
 // If one is damaged or gone, the rest of its node is computed.
+//
+// Where layers keep states, a node is loaded whole, with the state after it, or computed whole.
 #pragma once
 
 #include <cstdint>
@@ -56,15 +58,23 @@ class StoredKv {
     std::uint64_t ticket = 0;
     std::int32_t first_key = 0, tokens = 0;
     std::int64_t segment = 0;
+    bool state = false;  // of the node's end: comes last, without tokens
     bool came = false, good = false;
-    LoadedBlock block;
+    LoadedBlock block{};
   };
   struct NodeLoad {
     std::uint64_t serial = 0;       // of the node, which may be gone when its blocks come
+    std::int32_t written = 0;       // keys in its pages; with states they count with the state
     std::vector<BlockLoad> blocks;  // in order of keys
   };
 
   void LoadNode(NodeId node);
+  void Ask(NodeId node, const BlockPlace& place, const BlockLoad& block, NodeLoad& load);
+  // Writes a block of the node to where it belongs.
+  void Fill(NodeId node, BlockLoad& block, NodeLoad& load);
+  // Cuts [begin, end) of a node, with the state after it if `with_state`.
+  void SaveRun(NodeId node, const std::vector<Digest>& names, size_t begin, size_t end,
+               bool with_state, const std::string& label);
   void Place(LoadedBlock block);
   // True when something changed.
   bool Apply(NodeId node, NodeLoad& load);
@@ -76,8 +86,9 @@ class StoredKv {
   const bool save_;
   Engine engine_;
   Kernels& kernels_;
-  PageForm form_;         // the backend's
-  PageForm stored_form_;  // of the store's blocks
+  PageForm form_;             // the backend's
+  PageForm stored_form_;      // of the store's blocks
+  std::int64_t state_bytes_;  // 0: the model keeps no states
   std::unordered_map<NodeId, NodeLoad> loads_;
   std::unordered_map<std::uint64_t, NodeId> node_of_ticket_;
   std::uint64_t next_ticket_ = 1;

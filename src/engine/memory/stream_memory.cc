@@ -62,10 +62,14 @@ std::vector<NodeId> PromptNodes(const Forest& forest, const Stream& stream) {
 }
 
 // False: the store cannot keep the model's KV, and need not.
-bool CanStore(const ModelConfig& config, const EngineOptions& options) {
-  const char* const why = config.states.any()                  ? "some of its layers keep states"
-                          : KvShapeOf(config).by_layer.empty() ? nullptr
-                                                               : "the heads of its layers differ";
+bool CanStore(const Model::Parts& model, const EngineOptions& options) {
+  const ModelConfig& config = model.config;
+  const char* why = nullptr;
+  if (!KvShapeOf(config).by_layer.empty()) {
+    why = "the heads of its layers differ";
+  } else if (config.states.any() && !model.kernels->moves_states()) {
+    why = "states of its layers stay on this device";
+  }
   if (why != nullptr && !options.kv_store_optional) {
     Throw(ErrorKind::kUnsupported,
           "the KV store keeps keys and values of layers that are alike; {}: {}: leave --kv-store "
@@ -85,8 +89,7 @@ StreamMemory::StreamMemory(const Model::Parts& model, KvMemory& pages, const Eng
       forest_(kCutKeys, RootNames(model), PieceTokens(model)),
       cache_(forest_, pages.pages, pages.states ? pages.states->slots : 0),
       prefix_copies_(forest_, cache_, model.kernels->asynchronous() ? kWorthADeviceStep : 0) {
-  if (options.kv_store && options.strategy != Strategy::kNoAttention &&
-      CanStore(config_, options)) {
+  if (options.kv_store && options.strategy != Strategy::kNoAttention && CanStore(model, options)) {
     stored_ = std::make_unique<StoredKv>(options.kv_store, options.kv_save,
                                          StoredKv::Engine{model, forest_, cache_, pages});
   }

@@ -45,6 +45,7 @@ class CpuKernels : public Kernels {
   std::string arithmetic() const override { return "cpu"; }  // of all paths (cpu_path.h)
   int attention_tasks() const override { return 4 * pool_.size(); }
   const KernelOptions& options() const override { return options_; }
+  bool moves_states() const override { return true; }
 
   MachineRates MeasureRates() override;
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override;

@@ -213,6 +213,7 @@ class ReferenceKernels final : public Kernels {
   std::string arithmetic() const override { return "double"; }
   int attention_tasks() const override { return 1; }
   const KernelOptions& options() const override { return options_; }
+  bool moves_states() const override { return true; }
 
   Tensor NewTensor(std::int64_t rows, std::int64_t columns) override {
     BANYAN_CHECK(rows >= 0 && columns >= 0);
