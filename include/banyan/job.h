@@ -112,6 +112,9 @@ struct JobReceipt {
   std::int64_t not_in_input = 0;  // of earlier runs; with rows_removed > 0 their rows are gone too
   std::int64_t rows_removed = 0;
   std::int64_t rows = 0, error_rows = 0;
+  std::int64_t dropped = 0;        // records of a filter that did not keep their rows
+  std::int64_t equal_prompts = 0;  // rows of a table whose prompt an earlier row has: asked once
+  std::string promise;             // of a filter by two models: what it promises, and who decided
   std::int64_t rows_this_run = 0, error_rows_this_run = 0;
   // An earlier run had done all of this job: nothing was asked and nothing written.
   bool finished_before = false;

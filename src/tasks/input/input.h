@@ -81,19 +81,29 @@ struct TableHeader {
   char delimiter = 0;
 };
 
-class InputReader {
+// Rows one after another: of files, or of what was read before.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  // False at the end.
+  virtual bool Next(InputRow& row) = 0;
+  virtual TableHeader Header() = 0;
+  virtual std::int64_t total_bytes() const = 0;  // of all rows; -1: unknown
+};
+
+class InputReader : public RowSource {
  public:
   // Reading ends early when `cancelled` (which may be null) becomes true.
   explicit InputReader(InputOptions options, const std::atomic<bool>* cancelled = nullptr);
-  ~InputReader();
+  ~InputReader() override;
 
   // False at the end of the last file. A file that cannot be read is a row with a problem; the only
   // one whose rows cannot mean anything throws kUsage.
-  bool Next(InputRow& row);
+  bool Next(InputRow& row) override;
   // What every file has in common when each is a table; else nothing. Call it before Next: it waits
   // for the header of a table that comes through a pipe. Throws as Next.
-  TableHeader Header();
-  std::int64_t total_bytes() const { return total_bytes_; }  // of all files; -1: unknown
+  TableHeader Header() override;
+  std::int64_t total_bytes() const override { return total_bytes_; }
 
  private:
   void OpenNext();

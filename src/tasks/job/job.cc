@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -48,15 +49,6 @@ Json HeaderOf(const Task& task, const Model& model, const JobOptions& options,
 
 const std::vector<std::string> kNeedsId = {"id"};
 
-// Tables keep the columns of the input, unless --columns chooses others.
-InputOptions RowsOf(const JobOptions& options) {
-  const OutputFormat format = OutputFormatOf(options);
-  InputOptions input = InputOf(options);
-  input.wants_header = format == OutputFormat::kCsv || format == OutputFormat::kTsv;
-  input.keep_given = input.wants_header && options.columns.empty();
-  return input;
-}
-
 TableColumns ColumnsOf(const Task& task, const JobOptions& options, RowQueue& input) {
   TableColumns columns = task.Columns();
   const TableHeader header = input.Header(options.stop);
@@ -67,6 +59,15 @@ TableColumns ColumnsOf(const Task& task, const JobOptions& options, RowQueue& in
 }
 
 }  // namespace
+
+// Tables keep the columns of the input, unless --columns chooses others.
+InputOptions RowsOf(const JobOptions& options) {
+  const OutputFormat format = OutputFormatOf(options);
+  InputOptions input = InputOf(options);
+  input.wants_header = format == OutputFormat::kCsv || format == OutputFormat::kTsv;
+  input.keep_given = input.wants_header && options.columns.empty();
+  return input;
+}
 
 InputOptions InputOf(const JobOptions& options) {
   return InputOf(options, ExpandInputs(options.inputs, options.output, options.notice));
@@ -120,18 +121,25 @@ JobOptions WithIdColumn(JobOptions job) {
 
 JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
                      const JobOptions& options)
+    : JobRunner(std::move(model), engine_options, task, options, Reordered()) {}
+
+JobRunner::JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
+                     const JobOptions& options, Reordered rows)
     : model_(model),
       task_(task),
       options_(options),
       strategy_(engine_options.strategy),
       kv_store_(engine_options.kv_store),
       engine_(model, ForJobs(engine_options)),
-      input_(RowsOf(options)),
+      reordered_(rows.source != nullptr),
+      keep_others_(rows.keep_others || options.limit >= 0),
+      input_(reordered_ ? RowQueue(std::move(rows.source)) : RowQueue(RowsOf(options))),
       output_(options, ColumnsOf(task, options, input_),
               HeaderOf(task, *model, options, engine_options)),
-      intake_(task, *model_, options, output_, input_),
+      intake_(task, *model_, options, output_, input_, reordered_),
       workers_(*model_, engine_, task, intake_),
       meter_(options),
+      next_row_(options.shard - 1),
       first_rows_(output_.rows()),
       first_errors_(output_.error_rows()) {}
 
@@ -211,7 +219,10 @@ void JobRunner::FinishOutput() {
   }
   Timer timer(output_seconds_);
   // With --limit the rest of the input is not known to be gone.
-  if (complete && options_.limit < 0) output_.KeepOnly(intake_.taken());
+  WriteInOrder(/*all=*/true);
+  if (complete && (options_.limit < 0 || reordered_)) {
+    output_.KeepOnly(intake_.Taken(), {.others = keep_others_, .reordered = reordered_});
+  }
   output_.Finish(complete, intake_.input_hash());
 }
 
@@ -249,7 +260,7 @@ void JobRunner::Write() {
   size_t written = 0;
   std::int64_t answered = 0;
   for (std::unique_ptr<JobRecord>& record : workers_.TakeConcluded()) {
-    if (options_.ordered) {
+    if (options_.ordered && !reordered_) {
       held_.emplace(record->run.number(), std::move(record));
       continue;
     }
@@ -269,7 +280,16 @@ void JobRunner::Write() {
   workers_.CountWritten(written, answered);
 }
 
-void JobRunner::WriteRows(const JobRecord& record) {
+// Rows that come from a source in the input's order, as far as all before them are there.
+void JobRunner::WriteInOrder(bool all) {
+  while (!held_rows_.empty() && (all || held_rows_.begin()->first == next_row_)) {
+    output_.Write(held_rows_.begin()->second.key, held_rows_.begin()->second.rows);
+    next_row_ = held_rows_.begin()->first + options_.shards;
+    held_rows_.erase(held_rows_.begin());
+  }
+}
+
+void JobRunner::WriteRows(JobRecord& record) {
   if (record.run.cancelled() || end_ == JobEnd::kTooManyErrors || !refused_.empty()) return;
   if (options_.strict) {
     for (const OutputRow& row : record.rows) {
@@ -283,16 +303,20 @@ void JobRunner::WriteRows(const JobRecord& record) {
     if (first_error_.empty()) first_error_ = row.error_message();
   }
   Timer timer(output_seconds_);
-  if (record.keys.size() == 1) {
-    output_.Write(record.keys.front().key, record.rows);
-  } else {
-    BANYAN_CHECK(record.rows.size() == record.keys.size());
-    for (size_t i = 0; i < record.rows.size(); ++i) {
-      if (!record.keys[i].done) {
-        output_.Write(record.keys[i].key, std::span(record.rows).subspan(i, 1));
-      }
+  const bool single = record.keys.size() == 1;
+  BANYAN_CHECK(single || record.rows.size() == record.keys.size());
+  for (size_t i = 0; i < record.keys.size(); ++i) {
+    if (record.keys[i].done) continue;
+    const std::span<OutputRow> rows =
+        single ? std::span(record.rows) : std::span(record.rows).subspan(i, 1);
+    if (!reordered_ || output_.can_reorder()) {
+      output_.Write(record.keys[i].key, rows);
+    } else {
+      held_rows_[record.places[i]] = {
+          record.keys[i].key, {std::move_iterator(rows.begin()), std::move_iterator(rows.end())}};
     }
   }
+  WriteInOrder(/*all=*/false);
   if (options_.max_errors >= 0 && output_.error_rows() - first_errors_ > options_.max_errors &&
       end_ == JobEnd::kComplete) {
     Stop(JobEnd::kTooManyErrors);
@@ -338,10 +362,11 @@ JobReceipt JobRunner::MakeReceipt() {
   receipt.unread = intake_.unread();
   receipt.stopped_at = intake_.stopped_at().empty() ? refused_ : intake_.stopped_at();
   receipt.rows = output_.rows();
+  receipt.dropped = output_.dropped();
   receipt.error_rows = output_.error_rows();
-  receipt.rows_removed = output_.rows_removed();
-  receipt.rows_this_run = output_.rows() + output_.rows_removed() - first_rows_;
-  receipt.error_rows_this_run = output_.error_rows() + output_.error_rows_removed() - first_errors_;
+  receipt.rows_removed = output_.removed().rows;
+  receipt.rows_this_run = output_.rows() + output_.removed().rows - first_rows_;
+  receipt.error_rows_this_run = output_.error_rows() + output_.removed().error_rows - first_errors_;
   receipt.engine = engine_.receipt();
   if (end_ != JobEnd::kComplete) meter_.CountWritten(receipt);
   receipt.shared_tokens =

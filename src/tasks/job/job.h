@@ -18,6 +18,7 @@
 
 #include "banyan/engine.h"
 #include "banyan/job.h"
+#include "banyan/text.h"
 #include "tasks/input/input.h"
 #include "tasks/job/job_progress.h"
 #include "tasks/job/job_rows.h"
@@ -31,6 +32,9 @@ namespace banyan {
 InputOptions InputOf(const JobOptions& options);
 InputOptions InputOf(const JobOptions& options, std::vector<std::string> files);
 
+// The same with what the job's output wants of it.
+InputOptions RowsOf(const JobOptions& options);
+
 // The job with the field `id` as JobOptions::id_column says, or as a table without it suggests,
 // which the job's notice hears. Throws kUsage where `fields` says otherwise.
 JobOptions WithIdColumn(JobOptions job);
@@ -42,6 +46,15 @@ class JobRunner {
  public:
   JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
             const JobOptions& options);
+  // Rows of `source`, which come in another order than the input's, where InputRow::index says
+  // which they are. The output gets the input's order: a file at the end, standard output row by
+  // row. REQUIRES: options.ordered.
+  struct Reordered {
+    std::unique_ptr<RowSource> source;
+    bool keep_others = false;  // rows of earlier runs that are not of this source stay
+  };
+  JobRunner(std::shared_ptr<Model> model, const EngineOptions& engine_options, Task& task,
+            const JobOptions& options, Reordered rows);
   ~JobRunner();
 
   // Throws kIo when a device failed: finished rows are written, and the job can be resumed.
@@ -52,7 +65,8 @@ class JobRunner {
   void Route(std::vector<AnswerEvent> events);
   void SaySplit();
   void Write();
-  void WriteRows(const JobRecord& record);
+  void WriteRows(JobRecord& record);
+  void WriteInOrder(bool all);
   void Stop(JobEnd why);
   void FinishOutput();
   void FinishSaving();
@@ -65,6 +79,7 @@ class JobRunner {
   const Strategy strategy_;
   const std::shared_ptr<KvStore> kv_store_;  // null: none
   Engine engine_;
+  const bool reordered_, keep_others_;
   RowQueue input_;
   JobOutput output_;
   JobIntake intake_;  // used by the workers, and again when they have ended
@@ -72,6 +87,14 @@ class JobRunner {
   ProgressMeter meter_;
 
   std::map<std::uint64_t, std::unique_ptr<JobRecord>> held_;  // ordered: waiting for earlier ones
+  // Where a reordered output cannot be sorted afterwards: rows by their places in the input, and
+  // the place of the one that is written next.
+  struct HeldRow {
+    Key128 key{};
+    std::vector<OutputRow> rows;
+  };
+  std::map<std::int64_t, HeldRow> held_rows_;
+  std::int64_t next_row_;
   std::uint64_t next_written_ = 0;
   bool engine_started_ = false;
   JobEnd end_ = JobEnd::kComplete;
@@ -82,9 +105,15 @@ class JobRunner {
   double output_seconds_ = 0.0;
 };
 
+// The prompts of the first rows, each after a line with its place, or why there is none.
+std::string ShowTaskPrompts(const Text& text, Task& task, RowSource& rows, std::int64_t count);
+
 // What a job would do and about how long it would take, before it runs: `--dry-run`. Makes the
 // prompts of the whole input and answers the first few for some seconds. See job_receipt.cc.
 JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                         Task& task, const JobOptions& job);
+// Of rows that were read before.
+JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                        Task& task, const JobOptions& job, RowSource& rows);
 
 }  // namespace banyan

@@ -93,11 +93,13 @@ std::string JobReceipt::ToLine() const {
   std::string text = fmt::format("{}: ", task);
   if (end != JobEnd::kComplete) text += EndName(end) + "; ";
   text += Plural(rows, "row");
+  if (dropped > 0) text += fmt::format(" of {}", Count(rows + dropped));
   if (rows != rows_this_run) text += fmt::format(", {} of them now,", Count(rows_this_run));
   text += " in " + Duration(seconds);
   const std::int64_t answered = rows_this_run - error_rows_this_run;
   if (answered > 0) text += fmt::format(" ({:.3g} rows/s)", Rate(rows_this_run, seconds));
   if (output != "-") text += ", written to " + output;
+  if (!promise.empty()) text += "\n" + promise;
   return text + "\n";
 }
 
@@ -109,7 +111,13 @@ std::string JobReceipt::ToText() const {
   text += fmt::format("{}: {}\n", task, EndName(end));
   std::string counted = fmt::format("{} ({})", Count(rows), Plural(error_rows, "error"));
   if (rows != rows_this_run) counted += fmt::format(", {} in this run", Count(rows_this_run));
+  if (dropped > 0) counted += fmt::format("; {} not kept", Count(dropped));
   line("rows", counted);
+  if (!promise.empty()) line("promise", promise);
+  if (equal_prompts > 0) {
+    line("equal", fmt::format("{} had the prompt of an earlier row and were not computed again",
+                              Plural(equal_prompts, "row")));
+  }
   if (unread_inputs > 0) {
     line("not read", fmt::format("{}; the first: {}", Plural(unread_inputs, "input"),
                                  unread.empty() ? "" : unread.front()));
@@ -189,6 +197,9 @@ std::string JobReceipt::ToJson() const {
   json["output"] = output;
   json["rows"] = rows;
   json["error_rows"] = error_rows;
+  if (dropped > 0) json["dropped"] = dropped;
+  if (!promise.empty()) json["promise"] = promise;
+  if (equal_prompts > 0) json["equal_prompts"] = equal_prompts;
   json["rows_this_run"] = rows_this_run;
   json["error_rows_this_run"] = error_rows_this_run;
   json["unread_inputs"] = unread_inputs;
@@ -414,8 +425,13 @@ class Estimator {
 
 JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                         Task& task, const JobOptions& job) {
-  Engine engine(model, engine_options);
   InputReader input(InputOf(job));
+  return EstimateJob(std::move(model), engine_options, task, job, input);
+}
+
+JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engine_options,
+                        Task& task, const JobOptions& job, RowSource& input) {
+  Engine engine(model, engine_options);
   JobEstimate estimate;
   Estimator estimator(*model, task, engine, estimate);
   RowStacks stacks(task, *model);

@@ -1,6 +1,7 @@
 #include "tasks/job/job_rows.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <span>
@@ -94,9 +95,14 @@ constexpr size_t kMostBytes = 64u << 20;
 }  // namespace
 
 RowQueue::RowQueue(InputOptions options)
-    : reader_(options, &cancelled_),
-      total_bytes_(reader_.total_bytes()),
+    : reader_(std::make_unique<InputReader>(options, &cancelled_)),
+      total_bytes_(reader_->total_bytes()),
       wants_header_(options.wants_header) {
+  thread_ = std::thread([this] { Read(); });
+}
+
+RowQueue::RowQueue(std::unique_ptr<RowSource> source)
+    : reader_(std::move(source)), total_bytes_(reader_->total_bytes()), wants_header_(true) {
   thread_ = std::thread([this] { Read(); });
 }
 
@@ -114,7 +120,7 @@ void RowQueue::Read() {
     if (wants_header_) ReadHeader();
     while (true) {
       InputRow row;
-      if (!reader_.Next(row)) break;
+      if (!reader_->Next(row)) break;
       std::unique_lock lock(mutex_);
       changed_.wait(
           lock, [&] { return cancelled_ || (rows_.size() < kMostRows && bytes_ < kMostBytes); });
@@ -133,7 +139,7 @@ void RowQueue::Read() {
 }
 
 void RowQueue::ReadHeader() {
-  TableHeader header = reader_.Header();
+  TableHeader header = reader_->Header();
   const std::lock_guard lock(mutex_);
   header_ = std::move(header);
   header_known_ = true;
@@ -166,22 +172,31 @@ RowQueue::State RowQueue::Take(InputRow& row, double seconds) {
 }
 
 JobIntake::JobIntake(const Task& task, const Model& model, const JobOptions& options,
-                     const JobOutput& output, RowQueue& input)
+                     const JobOutput& output, RowQueue& input, bool reordered)
     : task_(task),
       options_(options),
       output_(output),
       input_(input),
       stacks_(task, model),
+      reordered_(reordered),
       mistyped_(task.name()) {}
 
 JobIntake::State JobIntake::Take(std::vector<TakenRow>& rows) {
   const State state = Read();
   if (state != State::kRecord) return state;
   rows = stacks_.TakeRecord();
-  if (output_.done_before() > 0) {
-    for (const TakenRow& row : rows) taken_.push_back(row.key.key);
+  if (output_.done_before() > 0 || reordered_) {
+    for (const TakenRow& row : rows) taken_.emplace_back(row.row.index, row.key.key);
   }
   return state;
+}
+
+std::vector<Key128> JobIntake::Taken() const {
+  std::vector<std::pair<std::int64_t, Key128>> sorted = taken_;
+  if (reordered_) std::ranges::stable_sort(sorted, {}, &std::pair<std::int64_t, Key128>::first);
+  std::vector<Key128> keys;
+  for (const auto& [index, key] : sorted) keys.push_back(key);
+  return keys;
 }
 
 // Reads until a record is whole.

@@ -8,11 +8,13 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "banyan/job.h"
@@ -36,14 +38,14 @@ namespace banyan {
 class JobRows {
  public:
   // The reader, the task and the options must outlive it.
-  JobRows(InputReader& input, const Task& task, const JobOptions& job)
+  JobRows(RowSource& input, const Task& task, const JobOptions& job)
       : input_(input), task_(task), job_(job) {}
 
   // The next row of the shard; one with a repeated or unusable id has a problem. False: no more.
   bool Next(InputRow& row);
 
  private:
-  InputReader& input_;
+  RowSource& input_;
   const Task& task_;
   const JobOptions& job_;
   KeySet identities_;
@@ -115,6 +117,8 @@ class RowStacks {
 class RowQueue {
  public:
   explicit RowQueue(InputOptions options);
+  // Rows of another source. It is not told when reading is given up.
+  explicit RowQueue(std::unique_ptr<RowSource> source);
   ~RowQueue();  // gives up reading
   RowQueue(const RowQueue&) = delete;
   RowQueue& operator=(const RowQueue&) = delete;
@@ -132,7 +136,7 @@ class RowQueue {
   void ReadHeader();
 
   std::atomic<bool> cancelled_{false};
-  InputReader reader_;
+  const std::unique_ptr<RowSource> reader_;
   const std::int64_t total_bytes_;
   const bool wants_header_;
   std::mutex mutex_;  // guards what follows
@@ -152,9 +156,9 @@ class RowQueue {
 // Not thread-safe: one thread at a time.
 class JobIntake {
  public:
-  // All of them must outlive it.
+  // All of them must outlive it. `reordered`: rows come in another order than the input's.
   JobIntake(const Task& task, const Model& model, const JobOptions& options,
-            const JobOutput& output, RowQueue& input);
+            const JobOutput& output, RowQueue& input, bool reordered = false);
 
   enum class State { kRecord, kNothingYet, kEnd };
   // The rows of the next record. Throws kUsage when the output is finished and a row is none of its
@@ -163,8 +167,9 @@ class JobIntake {
 
   std::int64_t rows_read() const { return rows_read_; }
   Key128 input_hash() const { return input_hash_.Value(); }  // of the rows read so far
-  // Keys of all rows taken, in their order, if an earlier run wrote some: the others are gone.
-  const std::vector<Key128>& taken() const { return taken_; }
+  // Keys of all rows taken, in the input's order, if an earlier run wrote some (the others are
+  // gone) or rows come in another order.
+  std::vector<Key128> Taken() const;
   // Files of which not all could be read, and the first 20 of these, with the reasons.
   std::int64_t unread_inputs() const { return unread_inputs_; }
   const std::vector<std::string>& unread() const { return unread_; }
@@ -185,10 +190,11 @@ class JobIntake {
   RowQueue& input_;
   RecordLedger ledger_;
   RowStacks stacks_;
+  const bool reordered_;
   std::int64_t rows_read_ = 0;
   std::int64_t position_ = 0;  // bytes of the input up to the row that came last
   ContentHash input_hash_;
-  std::vector<Key128> taken_;
+  std::vector<std::pair<std::int64_t, Key128>> taken_;  // with the row's place in the input
   std::int64_t unread_inputs_ = 0;
   std::vector<std::string> unread_;
   std::string stopped_at_;

@@ -137,9 +137,11 @@ TextWorkers::RecordPtr TextWorkers::TakeRecord(std::vector<InputRow>& rows, bool
   work_.rows = intake_.rows_read();
   work_.position = taken.back().row.input_position;
   std::vector<TakenKey> keys;
+  std::vector<std::int64_t> places;
   bool all_done = true;
   for (TakenRow& one : taken) {
     keys.push_back(one.key);
+    places.push_back(one.row.index);
     all_done = all_done && one.key.done;
     if (one.key.done) {
       ++work_.skipped_records;
@@ -150,6 +152,7 @@ TextWorkers::RecordPtr TextWorkers::TakeRecord(std::vector<InputRow>& rows, bool
   if (all_done) return nullptr;
   auto record = std::make_unique<JobRecord>(next_sequence_++);
   record->keys = std::move(keys);
+  record->places = std::move(places);
   ++open_records_;
   return record;
 }

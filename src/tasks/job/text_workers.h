@@ -25,8 +25,9 @@ namespace banyan {
 // lock.
 struct JobRecord {
   explicit JobRecord(std::uint64_t sequence) : run(sequence) {}
-  RecordRun run;               // cancelled: no rows, asked again on resume
-  std::vector<TakenKey> keys;  // of the input's rows: one, unless the task stacks them
+  RecordRun run;                     // cancelled: no rows, asked again on resume
+  std::vector<TakenKey> keys;        // of the input's rows: one, unless the task stacks them
+  std::vector<std::int64_t> places;  // of these rows in the input
   std::vector<std::shared_ptr<const Json>> given;  // the input's rows, where tables come out again
   PromptCount prompts, first_prompts;              // of all rounds, of the first
   std::int64_t generated = 0;                      // tokens of its answers

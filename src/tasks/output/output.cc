@@ -154,6 +154,7 @@ void JobOutput::Write(const Key128& key, std::span<const OutputRow> rows) {
   record.key = key;
   std::string text;
   for (const OutputRow& row : rows) {
+    if (row.dropped) continue;
     text += for_terminal_ ? Visible(format_.Line(row)) : format_.Line(row);
     ++record.rows;
     record.error_rows += row.error ? 1 : 0;
@@ -163,6 +164,7 @@ void JobOutput::Write(const Key128& key, std::span<const OutputRow> rows) {
   record.content = RowsContent(text);
   rows_ += record.rows;
   error_rows_ += record.error_rows;
+  dropped_ += record.rows == 0 ? 1 : 0;
   raw_bytes_ += record.bytes;
   AddTo(hash_, record.hash);
   Writing(has_journal(), [&] { file_->Append(text); });
@@ -177,7 +179,9 @@ void JobOutput::Copy(std::span<const OutputRow> rows) {
   if (path.empty() || copy_failed_) return;
   try {
     if (!copy_) copy_ = std::make_unique<OutputFile>(path, Packing::kNone);
-    for (const OutputRow& row : rows) copy_->Append(RowFormat::JsonLine(row));
+    for (const OutputRow& row : rows) {
+      if (!row.dropped) copy_->Append(RowFormat::JsonLine(row));
+    }
     if (rows.empty()) copy_->Flush();
   } catch (const Error&) {
     copy_failed_ = true;
@@ -259,7 +263,8 @@ void JobOutput::Open() {
     if (!options_.overwrite) CheckUnchanged(output, journal, check);
     return Resume(journal, check);
   }
-  if (!has_rows) return Begin();
+  const bool kept_none = journal.complete() && journal.raw_bytes() == 0 && !journal.records.empty();
+  if (!has_rows && !kept_none) return Begin();
   CheckUnchanged(output, journal, check);
   if (!journal.complete() || check.records < journal.records.size()) {
     Throw(ErrorKind::kUsage,
@@ -309,11 +314,12 @@ void JobOutput::TakeUp(const JournalContents& journal) {
 
 // What the output has now.
 void JobOutput::Count(const JournalContents& journal) {
-  rows_ = error_rows_ = 0;
+  rows_ = error_rows_ = dropped_ = 0;
   hash_ = {};
   for (const JournalRecord& record : journal.records) {
     rows_ += record.rows;
     error_rows_ += record.error_rows;
+    dropped_ += record.rows == 0 ? 1 : 0;
     AddTo(hash_, record.hash);
   }
   raw_bytes_ = journal.raw_bytes();
@@ -345,8 +351,8 @@ void JobOutput::Resume(JournalContents journal, const OutputCheck& check) {
   WriteTableHeader();
 }
 
-void JobOutput::KeepOnly(const std::vector<Key128>& wanted) {
-  if (!has_journal() || finished_ || done_before() == 0) return;
+void JobOutput::KeepOnly(const std::vector<Key128>& wanted, const Keeping& keeping) {
+  if (!has_journal() || finished_ || (done_before() == 0 && !keeping.reordered)) return;
   Checkpoint(false);
   const JournalContents journal = ReadJournal(options_.output + ".journal");
   std::vector<std::pair<Key128, size_t>> places;  // in the output, sorted by key
@@ -358,6 +364,13 @@ void JobOutput::KeepOnly(const std::vector<Key128>& wanted) {
     const auto place = std::ranges::lower_bound(places, std::pair(key, size_t{0}));
     if (place != places.end() && place->first == key) kept.push_back(place->second);
   }
+  if (keeping.others) {
+    std::vector<bool> is_kept(journal.records.size(), false);
+    for (const size_t record : kept) is_kept[record] = true;
+    for (size_t i = 0; i < is_kept.size(); ++i) {
+      if (!is_kept[i]) kept.push_back(i);
+    }
+  }
   const bool gone = kept.size() < journal.records.size();
   if (!options_.ordered) std::ranges::sort(kept);
   if (!gone && std::ranges::is_sorted(kept)) return;
@@ -365,13 +378,12 @@ void JobOutput::KeepOnly(const std::vector<Key128>& wanted) {
   const JournalContents replaced = ReplaceBy(journal, kept);
   Count(replaced);
   journal_->Rewrite(replaced);
-  rows_removed_ = rows_before - rows_;
-  error_rows_removed_ = errors_before - error_rows_;
+  removed_ = {rows_before - rows_, errors_before - error_rows_};
   if (!gone || !options_.notice) return;
   options_.notice(fmt::format(
       "{}: {} of an earlier run {} removed: their records are not in this input any "
       "more, or were changed",
-      options_.output, Plural(rows_removed_, "row"), rows_removed_ == 1 ? "was" : "were"));
+      options_.output, Plural(removed_.rows, "row"), removed_.rows == 1 ? "was" : "were"));
 }
 
 JournalContents JobOutput::ReplaceBy(const JournalContents& journal,

@@ -43,8 +43,15 @@ class JobOutput {
   // Shows what was written to readers; once in a while makes it count.
   void Tick();
   // Of rows that earlier runs wrote, those of other records are removed, and an ordered output gets
-  // the order of `wanted`, which has every record of the input. Nothing changes in a first run.
-  void KeepOnly(const std::vector<Key128>& wanted);
+  // the order of `wanted`, which has every record of the input. Nothing changes in a first run,
+  // unless it wrote them in another order.
+  struct Keeping {
+    bool others = false;     // records that are not wanted stay, at the end
+    bool reordered = false;  // this run wrote in another order
+  };
+  void KeepOnly(const std::vector<Key128>& wanted, const Keeping& keeping);
+  // KeepOnly can change the order of rows that were written.
+  bool can_reorder() const { return has_journal(); }
   // Makes everything count. `complete`: the whole input is done, and `input` is its hash.
   void Finish(bool complete, const Key128& input);
 
@@ -52,9 +59,12 @@ class JobOutput {
   std::vector<std::string> UnusedColumns() const { return format_.UnusedColumns(); }
   std::int64_t rows() const { return rows_; }
   std::int64_t error_rows() const { return error_rows_; }
-  std::int64_t rows_removed() const { return rows_removed_; }  // by KeepOnly
-  std::int64_t error_rows_removed() const { return error_rows_removed_; }
-  std::string answers_hash() const;  // 32 hexadecimal digits
+  std::int64_t dropped() const { return dropped_; }  // records without rows
+  struct Removed {
+    std::int64_t rows = 0, error_rows = 0;
+  };
+  const Removed& removed() const { return removed_; }  // by KeepOnly
+  std::string answers_hash() const;                    // 32 hexadecimal digits
 
  private:
   bool has_journal() const { return journal_ != nullptr; }
@@ -82,8 +92,8 @@ class JobOutput {
   bool copy_failed_ = false;
   KeySet done_;
   std::int64_t raw_bytes_ = 0;
-  std::int64_t rows_ = 0, error_rows_ = 0;
-  std::int64_t rows_removed_ = 0, error_rows_removed_ = 0;
+  std::int64_t rows_ = 0, error_rows_ = 0, dropped_ = 0;
+  Removed removed_;
   Key128 hash_{};
   bool unflushed_ = false, uncommitted_ = false;
   std::chrono::steady_clock::time_point last_flush_, last_commit_;

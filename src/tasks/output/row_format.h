@@ -15,6 +15,7 @@ namespace banyan {
 struct OutputRow {
   nlohmann::ordered_json fields;
   bool error = false;
+  bool dropped = false;  // not written: its record is done and has no row
   std::string identity;  // what makes two answers equal, for the hash
   // The row of the input's table that it answers, under the table's own names; null: of no table.
   std::shared_ptr<const Json> given;
