@@ -136,9 +136,10 @@ int RunCommands(int argc, char** argv, const std::vector<Command (*)(CLI::App&)>
 }
 
 int RunProgram(int argc, char** argv) {
-  return RunCommands(argc, argv,
-                     {AddAsk, AddExtract, AddRag, AddKv, AddServe, AddMerge, AddEmbed, AddIds,
-                      AddModel, AddBench, AddEval, AddHelp, AddCompletion, AddMan});
+  return RunCommands(
+      argc, argv,
+      {AddAsk, AddExtract, AddRag, AddMap, AddFilter, AddRank, AddGroup, AddJoin, AddKv, AddServe,
+       AddMerge, AddEmbed, AddIds, AddModel, AddBench, AddEval, AddHelp, AddCompletion, AddMan});
 }
 
 }  // namespace banyan::app

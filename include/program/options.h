@@ -21,6 +21,7 @@
 #include "banyan/rag.h"
 #include "banyan/request.h"
 #include "banyan/retrieval.h"
+#include "banyan/table.h"
 #include "program/kv.h"
 
 namespace banyan {
@@ -149,6 +150,7 @@ const OptionNames<RelevanceFrom>& RelevanceNames();
 const OptionNames<FusionRule>& FusionRuleNames();
 const OptionNames<SwitchRule>& SwitchRuleNames();
 const OptionNames<PanelScores>& PanelScoresNames();
+const OptionNames<TableOrder>& TableOrderNames();
 const OptionNames<Strategy>& StrategyNames();
 // Of ask and extract; those of rag do not split.
 const OptionNames<TooLong>& TooLongNames();
@@ -177,6 +179,7 @@ using OptionTable = std::vector<OptionRow<Options>>;
 const OptionTable<AskOptions>& AskTable();
 const OptionTable<ExtractOptions>& ExtractTable();
 const OptionTable<RagOptions>& RagTable();
+const OptionTable<TableAskOptions>& TableAskTable();
 const OptionTable<JobOptions>& JobTable();
 const OptionTable<LoadOptions>& LoadTable();
 const OptionTable<EngineOptions>& EngineTable();
@@ -187,6 +190,7 @@ const OptionTable<Options>& TableOf() {
   if constexpr (std::is_same_v<Options, AskOptions>) return AskTable();
   if constexpr (std::is_same_v<Options, ExtractOptions>) return ExtractTable();
   if constexpr (std::is_same_v<Options, RagOptions>) return RagTable();
+  if constexpr (std::is_same_v<Options, TableAskOptions>) return TableAskTable();
   if constexpr (std::is_same_v<Options, JobOptions>) return JobTable();
   if constexpr (std::is_same_v<Options, LoadOptions>) return LoadTable();
   if constexpr (std::is_same_v<Options, EngineOptions>) return EngineTable();
@@ -207,8 +211,8 @@ BoundOptions Bind(Options& options, unsigned interfaces = kEveryInterface) {
   return bound;
 }
 
-// "ask", "extract", "rag", "job", "model", "engine", "kv": every table with its facts, for the
-// reference, for Python and for tests.
+// "ask", "extract", "rag", "table", "job", "model", "engine", "kv": every table with its facts, for
+// the reference, for Python and for tests.
 struct NamedTable {
   std::string name;
   std::vector<const OptionFacts*> rows;

@@ -18,8 +18,13 @@ from option_values import outside, read_table, within  # noqa: E402
 
 PROGRAM, MODEL = (os.path.abspath(path) for path in sys.argv[1:3])
 # Whose command line has a table.
-COMMANDS = {"ask": ["ask"], "extract": ["extract"], "rag": ["rag"], "job": ["ask", "extract", "rag"],
+COMMANDS = {"ask": ["ask"], "extract": ["extract"], "rag": ["rag"], "job": ["ask", "extract", "rag"], "table": ["map"],
             "model": ["ask", "serve"], "engine": ["ask", "serve"], "kv": ["ask", "rag"]}
+# Options of a table that another command has.
+ELSEWHERE = {**dict.fromkeys(("threshold", "all", "recall", "precision", "confidence", "sample", "label"), "filter"),
+             "top": "rank"}
+# What an option is given with.
+BESIDE = {"recall": ["--large", "a"], "precision": ["--large", "a"], "label": ["--recall", "0.5", "--large", "a"]}
 
 
 def run(*arguments, **options):
@@ -63,12 +68,13 @@ class CommandLine(unittest.TestCase):
     def rows(self):
         for row in self.table:
             for command in COMMANDS[row["table"]]:
-                yield row, command
+                yield row, ELSEWHERE.get(row["name"], command) if command == "map" else command
 
     def end_of(self, command):
         """What ends a command line early and for another reason: an input that is not there."""
         return {"serve": ["--keys", "/nowhere/keys"], "extract": ["/nowhere/in.jsonl", "--schema", '{"a":"text"}'],
-                "ask": ["/nowhere/in.jsonl", "-q", "Why?"]}.get(command, ["/nowhere/in.jsonl"])
+                "ask": ["/nowhere/in.jsonl", "-q", "Why?"],
+                **dict.fromkeys(("map", "filter", "rank"), ["/nowhere/in.jsonl", "{a}"])}.get(command, ["/nowhere/in.jsonl"])
 
     def test_what_is_in_range_is_taken(self):
         tried = 0
@@ -80,7 +86,8 @@ class CommandLine(unittest.TestCase):
             values = [value for value in within(row) if value != "cuda"]  # not in every build
             for value in values[:: max(1, len(values) - 1)]:
                 device = ["--device", "reference"] if value == "w8a8" else []  # the device cpu has none
-                found = run(command, "-m", self.tiny, *words(row, value, self.folder), *device, *self.end_of(command))
+                found = run(command, "-m", self.tiny, *words(row, value, self.folder), *device,
+                            *(BESIDE.get(row["name"], []) if value and row["table"] == "table" else []), *self.end_of(command))
                 self.assertIn("/nowhere/", found.stderr, (row["name"], value))
                 self.assertEqual(found.returncode, 2)
                 tried += 1
@@ -145,6 +152,7 @@ class CommandLine(unittest.TestCase):
 
     def test_the_page_of_options_is_current(self):
         page = run("help", "--reference").stdout
+        self.assertIn("--max-new", page)
         self.assertEqual(page, (ROOT / "docs" / "options.md").read_text(), "banyan help --reference > docs/options.md")
 
 

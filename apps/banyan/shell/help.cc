@@ -205,6 +205,7 @@ const std::vector<std::pair<std::string, std::string>>& Titles() {
       {"ask", "Questions: `banyan ask`, `/v1/ask`, `banyan.ask`"},
       {"extract", "Values: `banyan extract`, `/v1/extract`, `banyan.extract`"},
       {"rag", "Questions over many documents: `banyan rag`, `/v1/rag`, `banyan.rag`"},
+      {"table", "Tables: `banyan map`, `filter`, `rank`, `group`, `join`"},
       {"job", "Jobs: `ask`, `extract` and `rag` over files"},
       {"model", "Loading a model: every command that runs one, `banyan.Model`"},
       {"engine", "The engine: every command that runs a model, `banyan.EngineOptions`"},

@@ -210,9 +210,10 @@ Json FactsJson(const std::string& table, const OptionFacts& facts) {
 
 const std::vector<NamedTable>& AllTables() {
   static const std::vector<NamedTable> tables = {
-      Listed<AskOptions>("ask"), Listed<ExtractOptions>("extract"), Listed<RagOptions>("rag"),
-      Listed<JobOptions>("job"), Listed<LoadOptions>("model"),      Listed<EngineOptions>("engine"),
-      Listed<KvStoreUse>("kv")};
+      Listed<AskOptions>("ask"),       Listed<ExtractOptions>("extract"),
+      Listed<RagOptions>("rag"),       Listed<TableAskOptions>("table"),
+      Listed<JobOptions>("job"),       Listed<LoadOptions>("model"),
+      Listed<EngineOptions>("engine"), Listed<KvStoreUse>("kv")};
   return tables;
 }
 
@@ -326,6 +327,11 @@ const OptionNames<PanelScores>& PanelScoresNames() {
   return names;
 }
 
+const OptionNames<TableOrder>& TableOrderNames() {
+  static const OptionNames<TableOrder> names = {{"given", TableOrder::kGiven},
+                                                {"auto", TableOrder::kAuto}};
+  return names;
+}
 const OptionNames<Strategy>& StrategyNames() {
   static const OptionNames<Strategy> names =
       NamesOf({Strategy::kAuto, Strategy::kTree, Strategy::kStacked, Strategy::kPaged,

@@ -419,4 +419,76 @@ const OptionTable<RagOptions>& RagTable() {
   return table;
 }
 
+const OptionTable<TableAskOptions>& TableAskTable() {
+  using TableRow = Row<TableAskOptions>;
+  static const OptionTable<TableAskOptions> table = [] {
+    constexpr unsigned kJobInterfaces = kCommandLine | kPython;
+    const auto filters = [](const TableAskOptions& o) { return o.op == TableOperator::kFilter; };
+    OptionTable<TableAskOptions> rows;
+    AddGroup<TableAskOptions>(
+        rows, "Prompt",
+        {TableRow::Texts("columns", &TableAskOptions::columns,
+                         "Columns that stand before the prompt, each on a line with its name, "
+                         "separated by commas; only these may be reordered")
+             .Delimiter(',')
+             .Interfaces(kJobInterfaces)
+             .Identity(),
+         TableRow::Name("order", &TableAskOptions::order, TableOrderNames(),
+                        "given: columns and rows as they are; auto: so that prompts share most "
+                        "(rows come out in the input's order)")
+             .Interfaces(kJobInterfaces)
+             .Identity()});
+    AddGroup<TableAskOptions>(
+        rows, "Answers",
+        {TableRow::Texts("labels", &TableAskOptions::labels,
+                         "map, group: the answer is one of these, separated by commas. rank: "
+                         "numbers, whose expected value is the score")
+             .Called("--choices,--labels")
+             .Delimiter(',')
+             .Interfaces(kJobInterfaces)
+             .Identity(),
+         TableRow::Number("threshold", &TableAskOptions::threshold,
+                          "filter: rows are kept from this probability of the statement on")
+             .Range(0, 1)
+             .Interfaces(kJobInterfaces)
+             .CountsIf(filters),
+         TableRow::Number("recall", &TableAskOptions::recall,
+                          "filter, with --large: this share of the rows that it is true of is "
+                          "kept, or more, with --confidence; 0: not promised")
+             .Range(0, 1)
+             .Interfaces(kCommandLine),
+         TableRow::Number("precision", &TableAskOptions::precision,
+                          "filter, with --large: this share of the kept rows is right, or more, "
+                          "with --confidence; 0: not promised")
+             .Called("--min-precision")
+             .Range(0, 1)
+             .Interfaces(kCommandLine),
+         TableRow::Number("confidence", &TableAskOptions::confidence,
+                          "filter: that what is promised holds, over draws of the sample")
+             .Range(0.5, 0.9999)
+             .Interfaces(kCommandLine),
+         TableRow::Whole("sample", &TableAskOptions::sample,
+                         "filter: rows that the large model labels for the promise")
+             .From(1)
+             .Unit("rows")
+             .Interfaces(kCommandLine),
+         TableRow::Text("label", &TableAskOptions::label,
+                        "filter: instead, the column that says true or false of a random sample "
+                        "of the rows and is empty in others")
+             .Placeholder("COLUMN")
+             .Interfaces(kCommandLine),
+         TableRow::Whole("top", &TableAskOptions::top, "rank: only the first N rows; 0: all")
+             .From(0)
+             .Unit("rows")
+             .Interfaces(kJobInterfaces)});
+    AddGroup<TableAskOptions>(
+        rows, "Output",
+        {TableRow::Flag("all", &TableAskOptions::all, "filter: write every row, with `keep`")
+             .Interfaces(kJobInterfaces)
+             .CountsIf(filters)});
+    return rows;
+  }();
+  return table;
+}
+
 }  // namespace banyan
