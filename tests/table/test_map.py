@@ -57,6 +57,17 @@ class Rows(TableTest):
         shown = self.table("map", self.path("in.jsonl"), "Say {a b}, {{n}} is {n} of {list}.", "--show-prompt").stdout
         self.assertIn('Say x{y}, {n} is 3.5 of [1,{"k":null}].', shown.decode())
 
+    def test_a_question_from_a_column_is_asked_as_ask_asks_it(self):
+        rows = [{"id": 1, "about": "a boat", "text": "It is blue.", "question": "Which colour?"},
+                {"id": 2, "about": "a boat", "text": "It is blue.", "question": "What is it?"}]
+        self.write("in.jsonl", rows)
+        self.write("ask.jsonl", [{"id": row["id"], "context": f"about: {row['about']}\ntext: {row['text']}",
+                                  "question": row["question"]} for row in rows])
+        asked = self.answers(self.path("ask.jsonl"), "--max-new", 5, "--logprobs", "--ordered")
+        found = self.printed("map", self.path("in.jsonl"), "{question}", "--columns", "about,text", "--max-new", 5, "--logprobs")
+        self.assertEqual([(row["answer"], row["prompt_tokens"], row["logprobs"]) for row in found],
+                         [(row["answer"], row["prompt_tokens"], row["logprobs"]) for row in asked])
+
     def test_equal_prompts_are_asked_once(self):
         rows = reviews(80)
         different = len({(row["review"], row["product"]) for row in rows})

@@ -136,6 +136,7 @@ TableTemplate::Written TableTemplate::Write(std::span<const std::string> values,
                                             const ColumnOrder& order) const {
   Written written;
   for (const std::uint16_t column : order) {
+    if (column >= columns_.size()) continue;  // a further field, which stands in the prompt alone
     written.context += CellText(column, values[column]);
     if (!listed_) written.context += '\n';
   }

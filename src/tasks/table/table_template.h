@@ -42,7 +42,7 @@ class TableTemplate {
     std::string context;  // what answers may be copied from
     std::string text;     // the question, or the whole prompt where no columns are listed
   };
-  // `values`: as ValuesOf; `order`: of the columns.
+  // `values`: as ValuesOf; `order`: of the columns, and of further fields, which it passes over.
   Written Write(std::span<const std::string> values, const ColumnOrder& order) const;
 
  private:
