@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every check of the cuda backend in one call on a machine with a GPU: about two minutes.
-# usage: tests/gpu.sh [PART ...]     parts: units oracles forests sanitizers, by default all of these;
+# usage: tests/gpu.sh [PART ...]     parts: units oracles forests devices sanitizers, by default all;
 # times times8 w8a8 profile, which measure
 #   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; engine_test and cuda_times
 #                      where they are); otherwise build/cuda is built
@@ -12,7 +12,7 @@ logs=${BANYAN_LOGS:-$(mktemp -d)}
 mkdir -p "$logs"
 golden=${BANYAN_GOLDEN:-../shared/golden}
 bin=${BANYAN_BUILD:-build/cuda}
-parts=${*:-units oracles forests sanitizers}
+parts=${*:-units oracles forests devices sanitizers}
 failed=0
 report() { # NAME STATUS NOTE
   printf '%-34s %s  %s\n' "$1" "$([ "$2" = 0 ] && echo ok || echo FAILED)" "$3" | tee -a "$logs/summary"
@@ -47,6 +47,20 @@ units() {
   timeout 100 "$bin/engine_test" --gtest_filter='*Device*:*cuda*:*Cuda*' --gtest_brief=1 >"$logs/engine" 2>&1
   report "engine_test" $? "$(tail -1 "$logs/engine")"
   grep -E 'Failure|FAILED' -A4 "$logs/engine" | head -40
+}
+
+devices() { # two engines on one GPU, and one on every GPU that there is: the rows of one
+  local devices status name
+  for i in $(seq 200); do
+    echo "{\"id\":$i,\"context\":\"$(for k in 1 2 3 4 5 6 7 8; do printf 'Ship %d-%d is steered by Anna %d. ' $i $k $((i * k)); done)\",\"questions\":[{\"id\":1,\"question\":\"Who steers ship $i-3?\"},{\"id\":2,\"question\":\"Who steers ship $i-5?\"}]}"
+  done >"$logs/devices.jsonl"
+  for devices in cuda cuda:0,0 cuda:all; do
+    name="$logs/devices-${devices//[:,]/-}"
+    timeout 60 "$bin/banyan" ask "$logs/devices.jsonl" --device "$devices" --ordered --quiet --max-new 8 --overwrite \
+      -o "$name.jsonl" --receipt "$name.json" >"$name.log" 2>&1 && cmp "$logs/devices-cuda.jsonl" "$name.jsonl" >>"$name.log" 2>&1
+    status=$?
+    report "devices $devices" $status "$(tail -1 "$name.log")"
+  done
 }
 
 sanitize() { # TOOL SECONDS TESTS: the ugly shapes, not the long ones

@@ -36,7 +36,7 @@ WRONG = [
     ("ask x --temperature nan", "--temperature: expected a number from 0 to 100, found 'nan'", "ask"),
     ("ask x --top-p 1.5", "--top-p: expected a number from 0 to 1, found '1.5'", "ask"),
     ("ask x --threads 1 --threads 2", "--threads: expected one value, found 2", "ask"),
-    ("ask x --device gpu", "--device: expected one of cpu, reference, cuda; found 'gpu'", "ask"),
+    ("ask x --device gpu", "--device gpu: unknown device 'gpu': expected cpu, cuda or reference, or several of one kind", "ask"),
     ("ask x --strategy fast", "--strategy: expected one of auto, tree, stacked, paged, flat,", "ask"),
     ("ids x --kv-memory 7Q", "--kv-memory: expected a size such as 512M or 2G, found '7Q'", "ids"),
     ("ids --mixed-rows -2", "--mixed-rows: expected a whole number from -1 to 16777216, found '-2'", "ids"),

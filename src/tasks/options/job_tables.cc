@@ -11,6 +11,7 @@
 
 #include "banyan/error.h"
 #include "base/files.h"
+#include "load/device_list.h"
 #include "program/kv.h"
 #include "program/message_text.h"
 #include "tasks/options/option_rows.h"
@@ -227,11 +228,15 @@ const OptionTable<LoadOptions>& LoadTable() {
              "GGUF file, Hugging Face directory, or a name that 'banyan model list' shows")
              .Called("-m,--model")
              .Interfaces(kOwnMachine),
-         LoadRow::Text(
-             "device", &LoadOptions::device,
+         LoadRow::Custom(
+             "device", OptionKind::kText,
+             [](LoadOptions& options, const OptionData& data, const std::string&) {
+               options.device = std::get<std::string>(data);
+               ParseDevices(options.device);  // throws what is wrong with it
+             },
+             [](const LoadOptions& options) -> std::optional<OptionData> { return options.device; },
              "cpu, cuda or reference; several: cuda:0,1, cuda:all, cpu,cpu (default: cpu)")
-             .Placeholder("DEVICES")
-             .ShowDefault()
+             .Placeholder("cpu|reference|cuda|DEVICES")
              .Interfaces(kOwnMachine),
          LoadRow::Word("precision", &LoadOptions::precision, {"f32", "mixed", "w8a8"},
                        "f32: everything in float32; mixed: 16-bit KV, compact weights; w8a8: "
