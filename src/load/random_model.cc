@@ -1,18 +1,19 @@
-// Models with random weights at real shapes, for benchmarks and for tests of sizes that no fixture
-// has. The backend makes bf16 weights in its own memory; other types are made as a file would hold
-// them and go through the ordinary loader.
+// Models with random weights at real shapes, for benchmarks and for tests of
+// sizes that no fixture has. The backend makes bf16 weights in its own memory;
+// other types are made as a file would hold them and go through the ordinary
+// loader.
 #include <cmath>
-#include <cstring>
 #include <map>
 
 #include "banyan/model.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "load/kernel_options.h"
 #include "load/model_copies.h"
 #include "load/model_parts.h"
+#include "load/random_tensors.h"
 #include "model/families.h"
 #include "model/weights.h"
-#include "tensor/narrow_floats.h"
 
 namespace banyan {
 namespace {
@@ -55,27 +56,67 @@ constexpr Shape kShapes[] = {
 struct ShapeInWords {
   const char* name;
   const char* config;
+  // What differs in the shape NAME-thin, which has few layers; null: there is
+  // none.
+  const char* thin = nullptr;
 };
 
 constexpr ShapeInWords kShapesInWords[] = {
-    {"tiny-moe", R"({"model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
+    {"tiny-moe",
+     R"({"model_type": "qwen3_moe", "vocab_size": 512, "hidden_size": 64,
       "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
       "intermediate_size": 160, "moe_intermediate_size": 48, "num_experts": 8,
       "num_experts_per_tok": 2, "norm_topk_prob": true, "mlp_only_layers": [0]})"},
-    {"qwen3-30b-a3b", R"({"model_type": "qwen3_moe", "vocab_size": 151936, "hidden_size": 2048,
+    {"qwen3-30b-a3b",
+     R"({"model_type": "qwen3_moe", "vocab_size": 151936, "hidden_size": 2048,
       "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
       "head_dim": 128, "intermediate_size": 6144, "moe_intermediate_size": 768,
       "num_experts": 128, "num_experts_per_tok": 8, "norm_topk_prob": true,
       "rope_theta": 1000000.0})"},
-    {"gpt-oss-20b", R"({"model_type": "gpt_oss", "vocab_size": 201088, "hidden_size": 2880,
+    {"gpt-oss-20b",
+     R"({"model_type": "gpt_oss", "vocab_size": 201088, "hidden_size": 2880,
       "num_hidden_layers": 24, "num_attention_heads": 64, "num_key_value_heads": 8,
       "head_dim": 64, "intermediate_size": 2880, "num_local_experts": 32,
       "num_experts_per_tok": 4, "sliding_window": 128})"},
+    {"qwen3.5-9b",
+     R"({"model_type": "qwen3_5_text", "vocab_size": 248320, "hidden_size": 4096,
+      "num_hidden_layers": 32, "num_attention_heads": 16, "num_key_value_heads": 4,
+      "head_dim": 256, "intermediate_size": 12288, "rope_theta": 10000000.0})",
+     R"({"num_hidden_layers": 4, "vocab_size": 8192})"},
+    {"qwen3.5-35b-a3b",
+     R"({"model_type": "qwen3_5_moe_text", "vocab_size": 248320,
+      "hidden_size": 2048, "num_hidden_layers": 40, "num_attention_heads": 16,
+      "num_key_value_heads": 2, "head_dim": 256, "moe_intermediate_size": 512,
+      "shared_expert_intermediate_size": 512, "num_experts": 256, "num_experts_per_tok": 8,
+      "rope_theta": 10000000.0})",
+     R"({"num_hidden_layers": 4, "vocab_size": 8192, "num_experts": 32})"},
+    {"gemma4-e4b",
+     R"({"model_type": "gemma4_text", "vocab_size": 262144, "hidden_size": 2560,
+      "num_hidden_layers": 42, "num_attention_heads": 8, "num_key_value_heads": 2,
+      "head_dim": 256, "global_head_dim": 512, "intermediate_size": 10240, "sliding_window": 512,
+      "hidden_size_per_layer_input": 256, "vocab_size_per_layer_input": 262144,
+      "num_kv_shared_layers": 18, "final_logit_softcapping": 30.0, "tie_word_embeddings": true,
+      "max_position_embeddings": 131072})",
+     R"({"num_hidden_layers": 12, "num_kv_shared_layers": 6, "vocab_size": 8192,
+         "vocab_size_per_layer_input": 8192})"},
+    {"gemma4-31b",
+     R"({"model_type": "gemma4_text", "vocab_size": 262144, "hidden_size": 5376,
+      "num_hidden_layers": 60, "num_attention_heads": 32, "num_key_value_heads": 16,
+      "head_dim": 256, "global_head_dim": 512, "num_global_key_value_heads": 4,
+      "attention_k_eq_v": true, "intermediate_size": 21504, "sliding_window": 1024,
+      "hidden_size_per_layer_input": 0, "final_logit_softcapping": 30.0,
+      "tie_word_embeddings": true, "max_position_embeddings": 262144})",
+     R"({"num_hidden_layers": 6, "vocab_size": 8192})"},
 };
 
-ModelConfig ConfigOf(const ShapeInWords& shape) {
-  ModelConfig config = ConfigFromHuggingFace(shape.config, "", shape.name);
+constexpr std::string_view kThin = "-thin";
+
+ModelConfig ConfigOf(const ShapeInWords& shape, bool thin) {
+  Json fields = Json::parse(shape.config);
+  if (thin) fields.merge_patch(Json::parse(shape.thin));
+  ModelConfig config = ConfigFromHuggingFace(fields.dump(), "", shape.name);
   config.experts.in_pairs = false;  // random tensors are in our own order
+  config.norms_minus_one = false;
   return config;
 }
 
@@ -116,191 +157,17 @@ ModelConfig ConfigOfShape(const std::string& name) {
     if (name == shape.name) return ConfigOf(shape);
   }
   for (const ShapeInWords& shape : kShapesInWords) {
-    if (name == shape.name) return ConfigOf(shape);
+    if (name == shape.name) return ConfigOf(shape, false);
+    if (shape.thin != nullptr && name == std::string(shape.name).append(kThin)) {
+      return ConfigOf(shape, true);
+    }
   }
   Throw(ErrorKind::kUsage, "--shape: expected one of {}; found '{}'",
         fmt::join(Model::ModelShapes(), ", "), name);
 }
 
-// --- Random weights as a file would hold them ----------------------------------------------------
-
-struct RandomTensors {
-  std::vector<std::vector<std::byte>> memory;
-  TensorStore store;  // views into memory
-};
-
-// A small, fast generator: quality matters little here, equal values on every machine do.
-class RandomBits {
- public:
-  std::uint64_t Next() {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return state_;
-  }
-
- private:
-  std::uint64_t state_ = 0x9e3779b97f4a7c15ull;
-};
-
-class TensorMaker {
- public:
-  explicit TensorMaker(DType matrix_type) : matrix_type_(matrix_type) {}
-
-  // Values of about 1 / sqrt(columns), so that activations keep their size.
-  void AddMatrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
-    const DType type = columns % TraitsOf(matrix_type_).block == 0 ? matrix_type_ : DType::kBF16;
-    std::vector<std::byte>& bytes =
-        memory_.emplace_back(static_cast<size_t>(rows) * RowBytes(type, columns));
-    const float scale = 1.0f / std::sqrt(static_cast<float>(columns));
-    if (type == DType::kQ8_0) {
-      FillBlocks(bytes, 34, scale / 74.0f);  // codes are uniform in ±128
-    } else if (type == DType::kQ4_0) {
-      FillBlocks(bytes, 18, scale / 4.6f);  // in ±8
-    } else if (type == DType::kMXFP4) {
-      FillExponents(bytes, 17, scale / 3.0f);  // floats up to ±6
-    } else {
-      FillPlain(bytes, type, scale);
-    }
-    store_.Add({name, type, {rows, columns}, bytes}, "random weights");
-  }
-
-  void AddOnes(const std::string& name, std::int64_t size) { AddEqual(name, {size}, 1.0f); }
-  void AddZeros(const std::string& name, std::vector<std::int64_t> shape) {
-    AddEqual(name, std::move(shape), 0.0f);
-  }
-
-  RandomTensors Take() { return {std::move(memory_), std::move(store_)}; }
-
- private:
-  void AddEqual(const std::string& name, std::vector<std::int64_t> shape, float value) {
-    size_t size = 1;
-    for (const std::int64_t extent : shape) size *= static_cast<size_t>(extent);
-    std::vector<std::byte>& bytes = memory_.emplace_back(size * 4);
-    for (size_t i = 0; i < size; ++i) std::memcpy(bytes.data() + 4 * i, &value, 4);
-    store_.Add({name, DType::kF32, std::move(shape), bytes}, "random weights");
-  }
-
-  // Blocks of an exponent and random codes.
-  void FillExponents(std::vector<std::byte>& bytes, size_t block_bytes, float scale) {
-    const auto exponent = static_cast<std::byte>(127 + std::ilogb(scale));
-    for (size_t block = 0; block < bytes.size(); block += block_bytes) {
-      bytes[block] = exponent;
-      for (size_t i = 1; i < block_bytes; i += 8) {
-        const std::uint64_t bits = random_.Next();
-        std::memcpy(bytes.data() + block + i, &bits, 8);
-      }
-    }
-  }
-
-  // Blocks of a half scale and random codes.
-  void FillBlocks(std::vector<std::byte>& bytes, size_t block_bytes, float scale) {
-    const std::uint16_t block_scale = FloatToF16(scale);
-    for (size_t block = 0; block < bytes.size(); block += block_bytes) {
-      std::memcpy(bytes.data() + block, &block_scale, 2);
-      for (size_t i = 2; i < block_bytes; i += 8) {
-        const std::uint64_t bits = random_.Next();
-        std::memcpy(bytes.data() + block + i, &bits, 8);
-      }
-    }
-  }
-
-  void FillPlain(std::vector<std::byte>& bytes, DType type, float scale) {
-    const size_t size = type == DType::kF32 ? 4 : 2;
-    for (size_t i = 0; i < bytes.size(); i += size) {
-      const auto code = static_cast<float>(static_cast<std::int16_t>(random_.Next() >> 48));
-      const float value = code / 18918.0f * scale;  // uniform with variance scale²
-      if (type == DType::kF32) {
-        std::memcpy(bytes.data() + i, &value, 4);
-      } else {
-        const std::uint16_t half = FloatToBF16(value);
-        std::memcpy(bytes.data() + i, &half, 2);
-      }
-    }
-  }
-
-  DType matrix_type_;
-  RandomBits random_;
-  std::vector<std::vector<std::byte>> memory_;
-  TensorStore store_;
-};
-
-void AddExperts(const ModelConfig& config, const std::string& prefix, TensorMaker& tensors) {
-  const ExpertsConfig& experts = config.experts;
-  const std::int64_t hidden = config.hidden_size, inner = experts.inner_size;
-  tensors.AddMatrix(prefix + "gate.weight", experts.count, hidden);
-  for (int e = 0; e < experts.count; ++e) {
-    const std::string expert = prefix + fmt::format("experts.{}.", e);
-    tensors.AddMatrix(expert + "gate_proj.weight", inner, hidden);
-    tensors.AddMatrix(expert + "up_proj.weight", inner, hidden);
-    tensors.AddMatrix(expert + "down_proj.weight", hidden, inner);
-  }
-  if (!experts.bias) return;
-  tensors.AddZeros(prefix + "gate.bias", {experts.count});
-  tensors.AddZeros(prefix + "experts.gate_up_proj_bias", {experts.count, 2 * inner});
-  tensors.AddZeros(prefix + "experts.down_proj_bias", {experts.count, hidden});
-}
-
-std::vector<std::string> NormNames(NormPlacement placement) {
-  const TensorNames& names = kHuggingFaceNames;
-  switch (placement) {
-    case NormPlacement::kBefore:
-      return {names.norm_before_attention, names.norm_before_ffn};
-    case NormPlacement::kAfter:
-      return {names.norm_after_attention, names.norm_after_ffn};
-    case NormPlacement::kAround:
-      return {names.norm_before_attention, names.norm_after_attention, names.second_norm_before_ffn,
-              names.norm_after_ffn};
-  }
-  return {};
-}
-
-void AddTensors(const ModelConfig& config, TensorMaker& tensors) {
-  const std::int64_t hidden = config.hidden_size;
-  const std::int64_t query = static_cast<std::int64_t>(config.heads) * config.head_dim;
-  const std::int64_t key = static_cast<std::int64_t>(config.kv_heads) * config.head_dim;
-  tensors.AddMatrix("model.embed_tokens.weight", config.vocab_size, hidden);
-  for (int i = 0; i < config.layers; ++i) {
-    const std::string layer = fmt::format("model.layers.{}.", i);
-    for (const std::string& norm : NormNames(config.norm_placement)) {
-      tensors.AddOnes(layer + norm + ".weight", hidden);
-    }
-    tensors.AddMatrix(layer + "self_attn.q_proj.weight", query, hidden);
-    tensors.AddMatrix(layer + "self_attn.k_proj.weight", key, hidden);
-    tensors.AddMatrix(layer + "self_attn.v_proj.weight", key, hidden);
-    tensors.AddMatrix(layer + "self_attn.o_proj.weight", hidden, query);
-    if (config.qk_norm != QkNorm::kNone) {
-      const bool whole = config.qk_norm == QkNorm::kWhole;
-      tensors.AddOnes(layer + "self_attn.q_norm.weight", whole ? query : config.head_dim);
-      tensors.AddOnes(layer + "self_attn.k_norm.weight", whole ? key : config.head_dim);
-    }
-    if (config.qkv_bias) {
-      tensors.AddZeros(layer + "self_attn.q_proj.bias", {query});
-      tensors.AddZeros(layer + "self_attn.k_proj.bias", {key});
-      tensors.AddZeros(layer + "self_attn.v_proj.bias", {key});
-    }
-    if (config.output_bias) tensors.AddZeros(layer + "self_attn.o_proj.bias", {hidden});
-    if (config.attention_sinks) tensors.AddZeros(layer + "self_attn.sinks", {config.heads});
-    if (config.HasExperts(i)) {
-      AddExperts(config, layer + "mlp.", tensors);
-      continue;
-    }
-    tensors.AddMatrix(layer + "mlp.gate_proj.weight", config.ffn_size, hidden);
-    tensors.AddMatrix(layer + "mlp.up_proj.weight", config.ffn_size, hidden);
-    tensors.AddMatrix(layer + "mlp.down_proj.weight", hidden, config.ffn_size);
-  }
-  tensors.AddOnes("model.norm.weight", hidden);
-  if (!config.tied_embeddings) tensors.AddMatrix("lm_head.weight", config.vocab_size, hidden);
-}
-
-// All tensors of the model, under Hugging Face's names; matrices in `matrix_type`, norms of ones.
-RandomTensors MakeRandomTensors(const ModelConfig& config, DType matrix_type) {
-  TensorMaker tensors(matrix_type);
-  AddTensors(config, tensors);
-  return tensors.Take();
-}
-
-// --- Random weights made by the backend ----------------------------------------------------------
+// --- Random weights made by the backend
+// ----------------------------------------------------------
 
 // All matrices in bf16, each from a seed of its own, and norms of ones.
 class WeightMaker {
@@ -404,6 +271,13 @@ class WeightMaker {
   ModelWeights weights_;
 };
 
+// Of which WeightMaker has all parts.
+bool HasUsualLayers(const ModelConfig& config) {
+  return !config.states.any() && !config.output_gate && config.layer_input_size == 0 &&
+         !config.value_norm && !config.layer_scales && !config.experts.HasBlockBeside() &&
+         KvShapeOf(config).by_layer.empty();
+}
+
 DType ParseWeightType(const std::string& name) {
   const std::map<std::string, DType> types = {{"bf16", DType::kBF16},
                                               {"q8_0", DType::kQ8_0},
@@ -423,7 +297,10 @@ DType ParseWeightType(const std::string& name) {
 std::vector<std::string> Model::ModelShapes() {
   std::vector<std::string> names;
   for (const Shape& shape : kShapes) names.push_back(shape.name);
-  for (const ShapeInWords& shape : kShapesInWords) names.push_back(shape.name);
+  for (const ShapeInWords& shape : kShapesInWords) {
+    names.push_back(shape.name);
+    if (shape.thin != nullptr) names.push_back(std::string(shape.name).append(kThin));
+  }
   return names;
 }
 
@@ -440,7 +317,8 @@ std::shared_ptr<Model> Model::Random(const std::string& name, const std::string&
   parts->config = ConfigOfShape(name);
   parts->path = "random weights, " + name;
   const DType type = ParseWeightType(weight_type);
-  if (type == DType::kBF16) {
+  // Layers of other kinds are made as a file's.
+  if (type == DType::kBF16 && HasUsualLayers(parts->config)) {
     parts->weights = WeightMaker(parts->config, *parts->kernels).Make(options.progress);
   } else {
     const RandomTensors tensors = MakeRandomTensors(parts->config, type);
