@@ -1,7 +1,6 @@
-// Models with random weights at real shapes, for benchmarks and for tests of
-// sizes that no fixture has. The backend makes bf16 weights in its own memory;
-// other types are made as a file would hold them and go through the ordinary
-// loader.
+// Models with random weights at real shapes, for benchmarks and for tests of sizes that no fixture
+// has. The backend makes bf16 weights in its own memory; other types, and layers of other kinds,
+// are made as a file would hold them and go through the ordinary loader.
 #include <cmath>
 #include <map>
 
@@ -56,8 +55,7 @@ constexpr Shape kShapes[] = {
 struct ShapeInWords {
   const char* name;
   const char* config;
-  // What differs in the shape NAME-thin, which has few layers; null: there is
-  // none.
+  // What differs in the shape NAME-thin, which has few layers; null: there is none.
   const char* thin = nullptr;
 };
 
@@ -166,8 +164,7 @@ ModelConfig ConfigOfShape(const std::string& name) {
         fmt::join(Model::ModelShapes(), ", "), name);
 }
 
-// --- Random weights made by the backend
-// ----------------------------------------------------------
+// --- Random weights made by the backend ----------------------------------------------------------
 
 // All matrices in bf16, each from a seed of its own, and norms of ones.
 class WeightMaker {

@@ -14,8 +14,7 @@
 namespace banyan {
 namespace {
 
-// A small, fast generator: quality matters little here, equal values on every
-// machine do.
+// A small, fast generator: quality matters little here, equal values on every machine do.
 class RandomBits {
  public:
   std::uint64_t Next() {

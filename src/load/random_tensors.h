@@ -11,10 +11,10 @@ namespace banyan {
 
 struct RandomTensors {
   std::vector<std::vector<std::byte>> memory;
-  TensorStore store; // views into memory
+  TensorStore store;  // views into memory
 };
 
 // All tensors of the model; matrices in `matrix_type`, norms of ones.
-RandomTensors MakeRandomTensors(const ModelConfig &config, DType matrix_type);
+RandomTensors MakeRandomTensors(const ModelConfig& config, DType matrix_type);
 
-} // namespace banyan
+}  // namespace banyan
