@@ -29,8 +29,7 @@ To begin:
   banyan ask report.pdf "Who signed it?"                      a question about a file
   banyan ask letters/ -q "Who wrote it?" -o answers.csv       the same question of every file
   banyan extract offers/ --schema '{"brand":"text","price":"number"}' -o values.csv
-  banyan rag index notes/ && banyan rag "When does the ferry leave?"
-  banyan serve                                                a page in the browser)";
+  banyan rag index notes/ && banyan rag "When does the ferry leave?")";
 
 constexpr const char* kExample = R"(Try it, with the model that ships with the program:
   $ echo 'Anna Walker steers the ferry Marigold.' > notes.txt

@@ -39,7 +39,7 @@ class Vllm(unittest.TestCase):
         """vLLM builds the model from config.json alone: its sizes are what src/load/random_model.cc says, and a mixture
         has every field that its Qwen3MoeForCausalLM reads."""
         shapes = (RIVAL.parents[2] / "src/load/random_model.cc").read_text()
-        ours = json.loads(re.search(r'"qwen3-30b-a3b", R"\((.*?)\)"', shapes, re.DOTALL).group(1))
+        ours = json.loads(re.search(r'"qwen3-30b-a3b",\s+R"\((.*?)\)"', shapes, re.DOTALL).group(1))
         theirs = vllm_job.CONFIGS["qwen3-30b-a3b"]
         self.assertEqual({name: theirs.get(name) for name in ours}, ours)
         for name in (

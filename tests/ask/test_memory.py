@@ -7,8 +7,8 @@ from harness import AskTest
 
 READER = str(pathlib.Path(__file__).resolve().parents[2] / "models" / "banyan-reader-34m.gguf")
 MIB = 1 << 20
-# Its code, its libraries and what its kernels keep: 16 MiB on Neoverse-N1, 19 with AVX-512.
-PROGRAM = 20 * MIB
+# Its code, its libraries and what its kernels keep: 19 to 20.2 MiB with AVX-512, 3 less on Neoverse-N1.
+PROGRAM = 22 * MIB
 
 
 def pages(count: int) -> list[dict]:

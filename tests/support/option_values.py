@@ -27,7 +27,7 @@ def within(row):
         return [{"type": "object"}]
     if row["kind"] == "bytes":
         return ["512M", 1 << 20]
-    return {"delimiter": [";", "tab"], "shard": ["1/1", "2/8"]}.get(row["name"], ["words"])
+    return {"delimiter": [";", "tab"], "shard": ["1/1", "2/8"], "device": ["cpu", "cpu,cpu"]}.get(row["name"], ["words"])
 
 
 def outside(row):

@@ -277,8 +277,8 @@ int RunIds(IdsOptions& options) {
 }  // namespace
 
 Command AddIds(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "ids", "Run the engine on token ids, one JSON object per line (for testing and porting)");
+  CLI::App* command =
+      app.add_subcommand("ids", "Run the engine on token ids, one JSON object per line: for tests");
   command->footer(
       R"(Kinds of input lines (each with "id" and "kind"; output lines carry the same id):
   {"kind":"logits","ids":[…]}                                   -> "last_logits"

@@ -337,8 +337,7 @@ int RunRagCommand(RagCommand& command) {
 
 Command AddRag(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "rag",
-      "Answer questions from many documents, each read separately, with the source of every word");
+      "rag", "Answer questions from many documents, with the source of every word");
   auto options = std::make_shared<RagCommand>();
   options->AddTo(*command);
   command->require_subcommand(0, 1);
