@@ -1,8 +1,13 @@
 """banyan join: pairs of two tables of which a statement is true."""
 import csv
+import pathlib
+import sys
 import unittest
 
 from tables import TableTest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "rag"))
+import tiny_encoder  # noqa: E402
 
 STATEMENT = "{left.name} is the same as {right.title}."
 
@@ -30,6 +35,16 @@ class Join(TableTest):
         self.assertEqual((first["left.price"], first["right.title"], first["right.stock"]), (0, "kettle by Kelvora", "3"))
         self.assertEqual([(row["left.id"], row["right.id"]) for row in self.join("--all", "--candidates", 1)],
                          [("l0", "k1"), ("l1", "o1"), ("l2", "r1")])
+
+    def test_candidates_by_vectors(self):
+        self.write("left.jsonl", [{"id": "l0", "name": "ferry"}, {"id": "l1", "name": "tea"}])
+        with open(self.path("right.csv"), "w", encoding="utf-8") as file:
+            file.write("sku,title\nb,boat\nd,drink\n")
+        self.assertEqual(self.join("--all"), [])  # no word is shared
+        encoder = tiny_encoder.write(pathlib.Path(self.path("encoder")), [["ferry", "boat"], ["tea", "drink"]])
+        pairs = self.join("--all", "--encoder", encoder, "--candidates", 1)
+        self.assertEqual([row["id"] for row in pairs], ['["l0","b"]', '["l1","d"]'])
+        self.assertEqual(len(self.join("--all", "--encoder", encoder)), 4)
 
     def test_kept_pairs_are_those_of_the_filter(self):
         judged = self.join("--all")
