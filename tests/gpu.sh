@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every check of the cuda backend in one call on a machine with a GPU: about two minutes.
+# Every check of the cuda backend in one call on a machine with a GPU: about four minutes.
 # usage: tests/gpu.sh [PART ...]     parts: units oracles forests devices sanitizers, by default all;
 # times times8 w8a8 profile, which measure
 #   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; engine_test and cuda_times
