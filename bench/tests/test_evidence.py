@@ -471,9 +471,9 @@ class Documentation(unittest.TestCase):
         parts = {"performance.md": "cpu", "results.md": "quality"}
         named = set()
         for page, part in parts.items():
-            text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+            text = " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())  # lines end anywhere
             begin, end = (text.index(f"<!-- evidence: {mark} {part} -->") for mark in ("begin", "end"))
-            found = re.search(r"commit ([0-9a-f]{12})([^;]*);\s+(\S+ \S+ UTC)", text[begin:end])
+            found = re.search(r"commit ([0-9a-f]{12})([^;]*); (\S+ \S+ UTC)", text[begin:end])
             self.assertTrue(found, page)
             self.assertEqual(found[2], "", f"{page}: measured with changes that no commit has")
             named.add((found[1], found[3]))
