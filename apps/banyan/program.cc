@@ -29,12 +29,12 @@ To begin:
   banyan ask report.pdf "Who signed it?"                      a question about a file
   banyan ask letters/ -q "Who wrote it?" -o answers.csv       the same question of every file
   banyan extract offers/ --schema '{"brand":"text","price":"number"}' -o values.csv
-  banyan rag index notes/ && banyan rag "When does the ferry leave?")";
+  banyan rag index notes/ && banyan rag "When does the ferry leave?"
+  banyan serve                                                a page in the browser)";
 
 constexpr const char* kExample = R"(Try it, with the model that ships with the program:
   $ echo 'Anna Walker steers the ferry Marigold.' > notes.txt
   $ banyan ask notes.txt "Who steers the ferry Marigold?"
-
 'banyan help COMMAND' says more. Without -m the model is $BANYAN_MODEL, else the shipped one.)";
 
 int Run(int argc, char** argv, const std::vector<Command (*)(CLI::App&)>& adders) {
