@@ -5,6 +5,8 @@
 //   int64 first   the number of the first that fails, from 1; 0: they are only counted
 //   int64 count   how many fail, one after another
 //   int64 seen    how many there were; the test sets it to 0
+//   int64 fatal   destructors of thread_local objects that were registered: where memory is missing,
+//                 the C library ends the process there
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +24,7 @@
 #include <unistd.h>
 
 struct Control {
-  _Atomic int64_t kind, first, count, seen;
+  _Atomic int64_t kind, first, count, seen, fatal;
 };
 
 static struct Control still;
@@ -67,6 +69,12 @@ void* realloc(void* memory, size_t size) {
 }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+int __cxa_thread_atexit_impl(void (*destructor)(void*), void* object, void* library) {
+  int (*real)(void (*)(void*), void*, void*) = dlsym(RTLD_NEXT, "__cxa_thread_atexit_impl");
+  atomic_fetch_add(&control->fatal, 1);
+  return real(destructor, object, library);
+}
 
 #define FAULTY(name, number, ...)   \
   do {                              \

@@ -42,7 +42,7 @@ std::string ServeContext::AdapterOf(const std::string& name) const {
 }
 
 std::uint64_t RandomNumber() {
-  thread_local std::random_device device;
+  std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
 }
 

@@ -7,6 +7,7 @@
 #include <queue>
 #include <tuple>
 
+#include "base/per_thread.h"
 #include "text/unicode.h"
 
 namespace banyan {
@@ -21,6 +22,10 @@ std::uint64_t PairOf(TokenId left, TokenId right) {
   return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
          static_cast<std::uint32_t>(right);
 }
+
+struct Scratch {
+  std::vector<TokenId> symbols;  // of a word
+};
 
 }  // namespace
 
@@ -221,7 +226,7 @@ void BpeModel::Encode(std::string_view piece, const TokenSet* forbidden,
       return;
     }
   }
-  thread_local std::vector<TokenId> symbols;
+  std::vector<TokenId>& symbols = PerThread<Scratch>::Get().symbols;
   symbols.clear();
   AppendCharacters(piece, forbidden, symbols);
   if (symbols.size() <= kShortWord) {

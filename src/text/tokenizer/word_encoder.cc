@@ -5,15 +5,13 @@
 #include <atomic>
 #include <iterator>
 
+#include "base/per_thread.h"
 #include "base/work_budget.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace banyan {
 
-WordCache& WordCache::OfThisThread() {
-  thread_local WordCache cache;
-  return cache;
-}
+WordCache& WordCache::OfThisThread() { return PerThread<WordCache>::Get(); }
 
 std::uint64_t WordCache::NewOwner() {
   static std::atomic<std::uint64_t> last{0};

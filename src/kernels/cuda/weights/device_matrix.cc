@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/per_thread.h"
 #include "kernels/cuda/rows/tensor_memory.h"
 #include "kernels/cuda/weights/device_matrix.h"
 #include "tensor/narrow_floats.h"
@@ -26,6 +27,10 @@ std::int64_t PieceRows(std::int64_t row_bytes) {
   return std::max<std::int64_t>(kTileRows, kPieceBytes / row_bytes / kTileRows * kTileRows);
 }
 
+struct RowScratch {
+  std::vector<float> values;  // of a row
+};
+
 // One row in the wanted form; the padding of `out` is already zero.
 void WriteRow(const HostTensor& tensor, std::int64_t row, WeightForm form, std::byte* out) {
   const auto row_bytes = static_cast<size_t>(StoredRowBytes(tensor));
@@ -34,7 +39,7 @@ void WriteRow(const HostTensor& tensor, std::int64_t row, WeightForm form, std::
     std::memcpy(out, bytes.data(), bytes.size());
     return;
   }
-  thread_local std::vector<float> values;
+  std::vector<float>& values = PerThread<RowScratch>::Get().values;
   values.resize(static_cast<size_t>(tensor.columns()));
   Dequantize(tensor.dtype, bytes, values);
   if (form == WeightForm::kF32) {
