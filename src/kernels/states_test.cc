@@ -241,6 +241,32 @@ TEST_P(StatesTest, CopiesGoOnAsTheirOriginals) {
   }
 }
 
+TEST_P(StatesTest, MovedStatesGoOnAsTheirOriginals) {
+  for (const StateShape& shape : Shapes()) {
+    if (!tested_->moves_states()) GTEST_SKIP() << "states stay on this device";
+    const auto reference = Make("reference", 1);
+    const Layer layer(*tested_, shape), slow(*reference, shape);
+    const HostMatrix stem = RandomMatrix(5, layer.inputs(), 18);
+    const HostMatrix next = RandomMatrix(2, layer.inputs(), 19);
+    const auto states = layer.NewStates(), others = layer.NewStates(), host = slow.NewStates();
+    layer.Compute(stem, {{0, 5, -1, 2}}, *states);
+    std::vector<std::byte> bytes(static_cast<size_t>(2 * shape.bytes()));
+    tested_->ReadState(*states, 2, bytes);
+    tested_->WriteState(bytes, 4, *others);
+    const HostMatrix of_copy = layer.Compute(next, {{0, 2, 4, 4}}, *others);
+    const HostMatrix of_original = layer.Compute(next, {{0, 2, 2, 2}}, *states);
+    ExpectSameBits(of_copy.values, of_original.values, NameOf(shape));
+    if (tested_->options().precision != Precision::kF32) continue;
+    // The bytes mean the same on every backend.
+    reference->WriteState(bytes, 0, *host);
+    const HostMatrix there = slow.Compute(next, {{0, 2, 0, 0}}, *host);
+    ASSERT_EQ(there.values.size(), of_copy.values.size());
+    for (size_t i = 0; i < there.values.size(); ++i) {
+      ASSERT_NEAR(there.values[i], of_copy.values[i], 2e-4 * (1 + std::fabs(there.values[i])));
+    }
+  }
+}
+
 TEST_P(StatesTest, RowsAreGatedByOneNumber) {
   const HostMatrix x = RandomMatrix(9, 35, 20), gates = RandomMatrix(9, 1, 21);
   Tensor rows = Fill(*tested_, x);

@@ -90,14 +90,8 @@ class StoredStates : public ::testing::Test {
     return document;
   }
 
-  const TempDirectory directory_;
-};
-
-TEST_F(StoredStates, ForestsFromDiskHaveTheBitsOfFreshOnes) {
-  for (const std::string& family : StateFamilies()) {
-    SCOPED_TRACE(family);
+  void ExpectForestsFromDisk(const std::shared_ptr<Model>& model) {
     std::filesystem::remove_all(folder());
-    const auto model = Load(family);
     const Workload work(21, {.roots = 1, .path_tokens = 300, .root_tokens = 500, .max_new = 3});
     std::vector<PromptSegment> requests = work.requests();
     KeepAll(requests);
@@ -113,6 +107,29 @@ TEST_F(StoredStates, ForestsFromDiskHaveTheBitsOfFreshOnes) {
       EXPECT_EQ(engine.receipt().damaged_segments, 0);
     }
     EXPECT_TRUE(Open(StoreAccess::kRead)->Verify(false, {}).damaged.empty());
+  }
+
+  const TempDirectory directory_;
+};
+
+TEST_F(StoredStates, ForestsFromDiskHaveTheBitsOfFreshOnes) {
+  for (const std::string& family : StateFamilies()) {
+    SCOPED_TRACE(family);
+    ExpectForestsFromDisk(Load(family));
+  }
+}
+
+TEST_F(StoredStates, ForestsFromDiskOnADevice) {
+  for (const std::string& family : StateFamilies()) {
+    SCOPED_TRACE(family);
+    std::shared_ptr<Model> model;
+    try {
+      model = Load(family, "cuda");
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported) throw;
+      GTEST_SKIP() << error.what();
+    }
+    ExpectForestsFromDisk(model);
   }
 }
 

@@ -153,6 +153,16 @@ class CudaKernels : public Kernels {
   void CopyStates(std::span<const StateCopy> copies, StateMemory& states) override {
     static_cast<cuda::DeviceStates&>(states).Copy(stream_, copies);
   }
+  bool moves_states() const override { return true; }
+  void ReadState(StateMemory& states, std::int32_t slot, std::span<std::byte> bytes) override {
+    static_cast<const cuda::DeviceStates&>(states).Read(stream_, slot, bytes);
+    device_->Synchronize();
+  }
+  void WriteState(std::span<const std::byte> bytes, std::int32_t slot,
+                  StateMemory& states) override {
+    static_cast<cuda::DeviceStates&>(states).Write(stream_, bytes, slot);
+    device_->Synchronize();  // `bytes` are the caller's again
+  }
   std::optional<std::int64_t> FreeDeviceMemory() const override { return device_->FreeBytes(); }
   std::int64_t KvPageBytes(const KvShape& shape) const override {
     return cuda::PageBytesOf(shape, options_.kv_type);

@@ -44,6 +44,37 @@ void DeviceStates::Copy(cudaStream_t stream, std::span<const StateCopy> copies) 
   CopyStatesOnDevice(stream, copies, first.windows, first.windows_stride);
 }
 
+std::array<DeviceStates::Part, 2> DeviceStates::PartsOf(std::int32_t slot,
+                                                        std::size_t bytes) const {
+  BANYAN_CHECK(slot >= 0 && slot < slots);
+  BANYAN_CHECK(bytes == static_cast<std::size_t>(shape_.bytes()) * static_cast<size_t>(layers_));
+  const StateView first = Layer(0);
+  return {Part{first.windows + slot * first.windows_stride, window_, 0},
+          Part{first.matrices + slot * first.matrices_stride, matrices_, window_}};
+}
+
+void DeviceStates::Read(cudaStream_t stream, std::int32_t slot, std::span<std::byte> bytes) const {
+  for (const Part& part : PartsOf(slot, bytes.size())) {
+    if (part.floats == 0) continue;
+    const std::size_t width = static_cast<std::size_t>(part.floats) * sizeof(float);
+    Check(cudaMemcpy2DAsync(bytes.data() + part.offset * sizeof(float),
+                            static_cast<std::size_t>(shape_.bytes()), part.on_device, width, width,
+                            static_cast<std::size_t>(layers_), cudaMemcpyDeviceToHost, stream),
+          "copy of a state to the host");
+  }
+}
+
+void DeviceStates::Write(cudaStream_t stream, std::span<const std::byte> bytes, std::int32_t slot) {
+  for (const Part& part : PartsOf(slot, bytes.size())) {
+    if (part.floats == 0) continue;
+    const std::size_t width = static_cast<std::size_t>(part.floats) * sizeof(float);
+    Check(cudaMemcpy2DAsync(part.on_device, width, bytes.data() + part.offset * sizeof(float),
+                            static_cast<std::size_t>(shape_.bytes()), width,
+                            static_cast<std::size_t>(layers_), cudaMemcpyHostToDevice, stream),
+          "copy of a state to the device");
+  }
+}
+
 ScanLaunch ScanLaunchOf(const ScanCall& call) {
   const StateShape& shape = call.shape;
   ScanLaunch launch;

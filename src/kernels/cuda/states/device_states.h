@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -35,9 +36,19 @@ class DeviceStates final : public StateMemory {
 
   StateView Layer(int layer) const;
   void Copy(cudaStream_t stream, std::span<const StateCopy> copies);
+  // A slot as HostStates has it: of every layer the window, then the matrices. Copies in the order
+  // of the stream, which the caller waits for.
+  void Read(cudaStream_t stream, std::int32_t slot, std::span<std::byte> bytes) const;
+  void Write(cudaStream_t stream, std::span<const std::byte> bytes, std::int32_t slot);
   const void* data() const { return memory_.As<void>(); }
 
  private:
+  struct Part {  // of a slot, in every layer
+    float* on_device = nullptr;
+    std::int64_t floats = 0, offset = 0;  // on the host, of a layer
+  };
+  std::array<Part, 2> PartsOf(std::int32_t slot, std::size_t bytes) const;
+
   const StateShape shape_;
   const int layers_;
   const std::int64_t matrices_, window_;  // floats of a layer
