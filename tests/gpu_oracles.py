@@ -204,7 +204,7 @@ def check_lora(folder):
     golden = json.load(open(f"{folder}/golden.json"))
     name = "lora " + os.path.basename(folder)
     rows = [row for row in model_rows(dict(golden, stacked=dict(p=[], contexts=[], max_new=1, stop=0))) if row["id"] != "s"]
-    base = f"{GOLDEN}/models/{os.path.basename(folder)}"
+    base = os.path.normpath(f"{folder}/{golden['model']}")
     # Kept apart: every row once with the adapter and once, as its neighbour, without.
     beside = [row for named in rows for row in (dict(named, adapter="peft"), dict(named, id="base " + named["id"]))]
     worst = 0.0
@@ -215,7 +215,7 @@ def check_lora(folder):
             for i, prompt in enumerate(golden["prompts"]):
                 wanted = prompt["last_logits"]
                 difference = largest_difference(out.get(f"l{i}", {}).get("last_logits"), wanted)
-                allowed = 2e-3 if precision == "f32" else (MIXED_NOISE + MERGED_NOISE) * spread_of(wanted)
+                allowed = 2e-3 if precision == "f32" else (mixed_noise(base) + MERGED_NOISE) * spread_of(wanted)
                 check(difference <= allowed, f"{name} {how} {precision} logits {i}: off by {difference}")
                 if precision == "mixed" and how == "apart":
                     worst = max(worst, difference / spread_of(wanted))
@@ -238,7 +238,8 @@ with concurrent.futures.ThreadPoolExecutor(8) as pool:
     list(pool.map(check_experts, folders))
     list(pool.map(check_skeletons, folders))
     list(pool.map(check_gguf, sorted(glob.glob(f"{GOLDEN}/gguf/*.gguf")) if "gguf" in GROUPS else []))
-    list(pool.map(check_lora, sorted(glob.glob(f"{GOLDEN}/lora/*")) if "lora" in GROUPS else []))
+    adapters = {os.path.basename(path): path for root in (GOLDEN, OWN) for path in sorted(glob.glob(f"{root}/lora/*"))}
+    list(pool.map(check_lora, adapters.values() if "lora" in GROUPS else []))
 print(f"{held} hold, {len(failed)} fall short; mixed logits off by at most {worst_mixed:.4f} of their spread; "
       f"{mixed_same} of {mixed_tokens} greedy tokens of mixed before a step without margin; "
       f"{changed_routes} answers take another route of experts, as the reference does")

@@ -153,7 +153,8 @@ void ForwardPass::Compute(const StepInputs& step, KvMemory& kv, const ForwardOpt
       if (layer == last_that_stores_ && step.logit_rows == 0) return;
       attended = Attend(layer, step, kv, options.skip_attention, qkv);
       const LayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
-      if (w.output_gate) GateAttended(w, w.attention_norm ? normed_.Prefix(x.rows) : x, attended);
+      const Tensor& input = w.attention_norm ? normed_.Prefix(x.rows) : x;
+      if (w.output_gate) GateAttended(w, step, input, attended);
     }
     const LowRankRows adapted{step, last ? StepRows::kLogits : StepRows::kAll};
     if (last) {
@@ -267,9 +268,11 @@ AttentionShape ForwardPass::ShapeOf(int layer) const {
   return shape;
 }
 
-void ForwardPass::GateAttended(const LayerWeights& w, const Tensor& input, Tensor& attended) {
+void ForwardPass::GateAttended(const LayerWeights& w, const StepInputs& step, const Tensor& input,
+                               Tensor& attended) {
   Tensor gates = output_gates_.Narrow(attended.rows, attended.columns);
   kernels_.MatMul(input, *w.output_gate, w.output_gate_bias.get(), gates);
+  AddMore(w.output_gate_more, {step}, input, gates);
   kernels_.GateColumns(Gate::kLogistic, gates, attended, 0, attended);
 }
 

@@ -66,7 +66,8 @@ class ForwardPass {
   Tensor ScanHeads(int layer, const StepInputs& step, const Tensor& inputs, const Tensor& input,
                    StateMemory& states);
   // attended *= logistic(W input).
-  void GateAttended(const LayerWeights& w, const Tensor& input, Tensor& attended);
+  void GateAttended(const LayerWeights& w, const StepInputs& step, const Tensor& input,
+                    Tensor& attended);
   // x += experts + block, or experts + logistic(w input) block.
   void AddExpertsAndBlock(int layer, const LowRankRows& adapted, const Tensor& input, Tensor& x);
   void AddAttended(int layer, const LowRankRows& adapted, const Tensor& attended, Tensor& x);

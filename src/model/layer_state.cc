@@ -134,6 +134,28 @@ LayerState::Rows LayerState::Parts(
   return rows;
 }
 
+std::vector<std::int32_t> LayerState::Untiled(std::int64_t count) const {
+  std::vector<std::int32_t> rows;
+  if (!shape_.tiled) return rows;
+  const std::int64_t together = shape_.heads / shape_.key_heads;
+  for (int head = 0; head < shape_.heads; ++head) {
+    const std::int64_t own = head % shape_.key_heads * together + head / shape_.key_heads;
+    AddRange(own * count, count, rows);
+  }
+  return rows;
+}
+
+void LayerState::PlaceByKeyHead(Rows& input, Rows& gate) const {
+  const std::int64_t channels = shape_.channels, numbers = 2 * shape_.heads;
+  const std::int64_t above = channels + shape_.values();  // rows of in_proj_qkvz
+  RowsByKeyHead rows(shape_);
+  for (std::int32_t& row : rows.numbers) row -= static_cast<std::int32_t>(above);
+  const std::string wide = modules_ + "in_proj_qkvz";
+  input.places = {TakenRows(wide, above, 0, std::move(rows.input)),
+                  TakenRows(modules_ + "in_proj_ba", numbers, channels, std::move(rows.numbers))};
+  gate.places = {TakenRows(wide, above, 0, std::move(rows.gate))};
+}
+
 void LayerState::LoadInputs(StateWeights& state) const {
   const std::int64_t channels = shape_.channels, heads = shape_.heads, values = shape_.values();
   Rows input, gate;
@@ -150,6 +172,7 @@ void LayerState::LoadInputs(StateWeights& state) const {
         input.order = rows.input;
         input.order.insert(input.order.end(), rows.numbers.begin(), rows.numbers.end());
         gate.order = rows.gate;
+        PlaceByKeyHead(input, gate);
         break;
       }
       gate = Parts({{"in_proj_z", values}});
@@ -159,23 +182,31 @@ void LayerState::LoadInputs(StateWeights& state) const {
         for (const std::int32_t row : RowsByKeyHead(shape_).numbers) {
           input.order.push_back(row - static_cast<std::int32_t>(values));
         }
+        PlaceByKeyHead(input, gate);
         break;
       }
       input = Parts({{"in_proj_qkv", channels}, {"in_proj_a", heads}, {"in_proj_b", heads}});
+      if (shape_.tiled) {
+        const std::vector<std::int32_t> tiles = Untiled(shape_.value_dim);
+        AddRange(0, channels - values, input.places[0].taken);
+        for (const std::int32_t row : tiles) {
+          input.places[0].taken.push_back(static_cast<std::int32_t>(channels - values) + row);
+        }
+        input.places[1].taken = input.places[2].taken = Untiled(1);
+        gate.places[0].taken = tiles;
+      }
       break;
     case StateRule::kMamba2:
       input = gate = Parts({{"in_proj", values + channels + heads}});
       AddRange(0, values, gate.order);
       AddRange(values, channels + heads, input.order);
+      for (Rows* rows : {&input, &gate}) {
+        rows->places = {TakenRows(modules_ + "in_proj", values + channels + heads, 0, rows->order)};
+      }
       if (config_.states.product_bias) {
         bias = {&Get("in_proj.bias", {values + channels + heads})};
       }
       break;
-  }
-  for (Rows* rows : {&input, &gate}) {
-    if (rows->order.empty() && !shape_.tiled) continue;
-    load_.RefuseParted(rows->places, config_.hidden_size);
-    rows->places.clear();
   }
   state.input = load_.ProductMatrix(input.parts, input.order, input.places);
   state.input_more = load_.Apart(input.places, config_.hidden_size);
@@ -220,10 +251,7 @@ void LayerState::LoadOutput(LayerWeights& layer) const {
   const std::int64_t hidden = config_.hidden_size;
   const std::int64_t columns = shape_.heads > 0 ? shape_.values() : shape_.channels;
   std::vector<AdaptedPlace> place = {{modules_ + "out_proj", 0, hidden}};
-  if (shape_.tiled) {  // adapters have columns of the other order
-    load_.RefuseParted(place, columns);
-    place.clear();
-  }
+  place.front().columns = Untiled(shape_.value_dim);
   layer.output = load_.ProductMatrix({&Get("out_proj.weight", {hidden, columns})}, {}, place);
   layer.output_more = load_.Apart(place, columns);
   if (config_.states.product_bias) {

@@ -27,8 +27,8 @@ class LayerState {
   // Tensors that stand one below the other in the file, and which of their rows are wanted.
   struct Rows {
     std::vector<const HostTensor*> parts;
-    std::vector<std::int32_t> order;   // empty: all, as they are
-    std::vector<AdaptedPlace> places;  // none where rows are taken apart
+    std::vector<std::int32_t> order;  // empty: all, as they are
+    std::vector<AdaptedPlace> places;
   };
   // Of a tensor that safetensors call `name` after the layer's part.
   std::string NameOf(const std::string& name) const;
@@ -39,6 +39,11 @@ class LayerState {
                                    std::int64_t second) const;
   std::vector<float> Taps() const;
   Rows Parts(const std::vector<std::pair<std::string, std::int64_t>>& names) const;
+  // The HF order of value heads, where the file has them tiled: which row of `count` for each head
+  // stands where; empty: all, as they are.
+  std::vector<std::int32_t> Untiled(std::int64_t count) const;
+  // The places of adapters' modules in what Qwen3-Next's layers read.
+  void PlaceByKeyHead(Rows& input, Rows& gate) const;
   void LoadInputs(StateWeights& state) const;
   void LoadHeads(Kernels& kernels, StateWeights& state) const;
 

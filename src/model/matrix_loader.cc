@@ -198,13 +198,60 @@ namespace {
 
 using Place = AdaptedPlace;
 
+const LowRankProduct* FindIn(Adapter& adapter, const Place& place, std::int64_t columns) {
+  const std::int64_t rows = place.module_rows > 0 ? place.module_rows : place.rows;
+  return adapter.Find(place.module, rows, columns);
+}
+
+// The rows of a matrix of plain values, each with the columns wanted; empty: all, as they are.
+struct GatheredMatrix {
+  GatheredMatrix(const HostTensor& from, std::span<const std::int32_t> rows,
+                 std::span<const std::int32_t> columns) {
+    const size_t size = RowBytes(from.dtype, 1), row_size = RowBytes(from.dtype, from.columns());
+    const size_t count = rows.empty() ? static_cast<size_t>(from.rows()) : rows.size();
+    bytes.resize(count * row_size);
+    for (size_t r = 0; r < count; ++r) {
+      const size_t source = rows.empty() ? r : static_cast<size_t>(rows[r]);
+      const std::byte* const read = from.bytes.subspan(source * row_size, row_size).data();
+      std::byte* const write = bytes.data() + r * row_size;
+      if (columns.empty()) std::memcpy(write, read, row_size);
+      for (size_t c = 0; c < columns.size(); ++c) {
+        std::memcpy(write + c * size, read + static_cast<size_t>(columns[c]) * size, size);
+      }
+    }
+    tensor = {from.name, from.dtype, {static_cast<std::int64_t>(count), from.columns()}, bytes};
+  }
+  GatheredMatrix(const GatheredMatrix&) = delete;
+  GatheredMatrix& operator=(const GatheredMatrix&) = delete;
+
+  std::vector<std::byte> bytes;
+  HostTensor tensor;
+};
+
+struct GatheredProduct {
+  GatheredProduct(const LowRankProduct& from, const Place& place)
+      : a(*from.a, {}, place.columns), b(*from.b, place.taken, {}), product(from) {
+    product.a = &a.tensor;
+    product.b = &b.tensor;
+  }
+  GatheredMatrix a, b;
+  LowRankProduct product;
+};
+
 std::vector<AdaptedRows> ProductsOf(Adapter* adapter, const std::vector<Place>& places,
                                     std::int64_t columns) {
   std::vector<AdaptedRows> products;
   if (adapter == nullptr) return products;
   for (const Place& place : places) {
-    const LowRankProduct* product = adapter->Find(place.module, place.rows, columns);
-    if (product != nullptr) products.push_back({product, place.first_row, place.rows});
+    const LowRankProduct* product = FindIn(*adapter, place, columns);
+    if (product == nullptr) continue;
+    AdaptedRows rows{product, place.first_row, place.rows};
+    if (!place.taken.empty() || !place.columns.empty()) {
+      auto gathered = std::make_shared<const GatheredProduct>(*product, place);
+      rows.product = &gathered->product;
+      rows.owner = std::move(gathered);
+    }
+    products.push_back(std::move(rows));
   }
   return products;
 }
@@ -220,6 +267,12 @@ void CheckFinite(const LowRankProduct& product, const Adapter& adapter) {
 }
 
 }  // namespace
+
+AdaptedPlace TakenRows(std::string module, std::int64_t module_rows, std::int64_t first_row,
+                       std::vector<std::int32_t> taken) {
+  const auto rows = static_cast<std::int64_t>(taken.size());
+  return {std::move(module), first_row, rows, module_rows, std::move(taken), {}};
+}
 
 MatrixLoader::MatrixLoader(const TensorStore& store, Kernels& kernels, const LoadProgress& progress,
                            const AdaptersToLoad& adapters, const WeightScales& scales,
@@ -312,16 +365,16 @@ VectorRef MatrixLoader::Vector(const std::vector<const HostTensor*>& parts,
 
 LowRankRef MatrixLoader::Apart(const std::vector<Place>& places, std::int64_t columns) {
   std::vector<std::vector<LowRankPart>> variants;
-  bool some = false;
+  std::vector<AdaptedRows> all;  // which the variants view
   for (Adapter* adapter : apart_) {
     std::vector<LowRankPart>& parts = variants.emplace_back();
-    for (const AdaptedRows& rows : ProductsOf(adapter, places, columns)) {
+    for (AdaptedRows& rows : ProductsOf(adapter, places, columns)) {
       CheckFinite(*rows.product, *adapter);
       parts.push_back({rows.product->a, rows.product->b, rows.product->scale, rows.first_row});
-      some = true;
+      all.push_back(std::move(rows));
     }
   }
-  if (!some) return nullptr;
+  if (all.empty()) return nullptr;
   std::int64_t rows = 0;
   for (const Place& place : places) rows = std::max(rows, place.first_row + place.rows);
   LowRankRef table = kernels_.LoadLowRank({rows, columns, variants});
@@ -337,23 +390,9 @@ bool MatrixLoader::IsMergedInto(const std::vector<Place>& places, std::int64_t c
 void MatrixLoader::RefuseApart(const std::vector<Place>& places, std::int64_t columns) {
   for (Adapter* adapter : apart_) {
     for (const Place& place : places) {
-      if (adapter->Find(place.module, place.rows, columns) == nullptr) continue;
+      if (FindIn(*adapter, place, columns) == nullptr) continue;
       Throw(ErrorKind::kUnsupported,
             "{}: it adapts '{}', which works only where an adapter is merged into the weights",
-            adapter->where(), place.module);
-    }
-  }
-}
-
-void MatrixLoader::RefuseParted(const std::vector<Place>& places, std::int64_t columns) const {
-  std::vector<Adapter*> adapters = apart_;
-  if (merged_ != nullptr) adapters.push_back(merged_);
-  for (Adapter* adapter : adapters) {
-    for (const Place& place : places) {
-      if (adapter->Find(place.module, place.rows, columns) == nullptr) continue;
-      Throw(ErrorKind::kUnsupported,
-            "{}: it adapts '{}', whose rows belong to several products here: such modules cannot "
-            "be adapted",
             adapter->where(), place.module);
     }
   }

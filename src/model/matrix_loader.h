@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,7 @@ struct AdaptedRows {
   const LowRankProduct* product = nullptr;
   std::int64_t first_row = 0;
   std::int64_t rows = 0;
+  std::shared_ptr<const void> owner = nullptr;  // of the product, where it is no adapter's own
 };
 
 struct MergedMatrix {
@@ -43,11 +45,18 @@ MergedMatrix Merge(std::span<const HostTensor* const> parts,
 // As float32. Throws kFormat, naming the tensor, when a value is not finite.
 std::vector<float> FiniteValues(const HostTensor& tensor);
 
-// A range of rows of a stacked matrix under the name that adapters use for it.
+// A range of rows of a stacked matrix under the name that adapters use for it. The module may have
+// more rows, or its rows and columns in another order: then `taken` and `columns` say which of them
+// stand here (empty: all, as they are).
 struct AdaptedPlace {
   std::string module;
-  std::int64_t first_row, rows;
+  std::int64_t first_row = 0, rows = 0;
+  std::int64_t module_rows = 0;  // 0: `rows`
+  std::vector<std::int32_t> taken = {}, columns = {};
 };
+// The rows `taken` of a module, as the rows from first_row on.
+AdaptedPlace TakenRows(std::string module, std::int64_t module_rows, std::int64_t first_row,
+                       std::vector<std::int32_t> taken);
 
 class MatrixLoader {
  public:
@@ -79,9 +88,6 @@ class MatrixLoader {
   // Throws kUnsupported when an adapter that is kept apart has a product for one of the places:
   // embeddings and experts take none beside their rows.
   void RefuseApart(const std::vector<AdaptedPlace>& places, std::int64_t columns);
-  // Throws kUnsupported when an adapter, merged or not, has a product for one of the places, whose
-  // rows are taken apart.
-  void RefuseParted(const std::vector<AdaptedPlace>& places, std::int64_t columns) const;
   // Call it after loading. Throws when an adapter has products for modules that the model lacks.
   void Finish();
 

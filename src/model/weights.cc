@@ -272,7 +272,7 @@ class DecoderLoader {
     const std::vector<std::int32_t> order = QkvRowOrder();
     std::vector<Place> places;
     if (config_.output_gate) {
-      load_.RefuseParted({{InLayer(modules_.query), 0, 2 * query_size()}}, hidden());
+      places.push_back(TakenRows(InLayer(modules_.query), 2 * query_size(), 0, RowsOfHeads(0)));
     } else {
       places.push_back({InLayer(modules_.query), 0, query_size()});
     }
@@ -307,14 +307,23 @@ class DecoderLoader {
     if (config_.qkv_bias) layer.qkv_bias = load_.Vector(parts("bias", false), order);
   }
 
-  // The rows of a head's query are followed by those of its gate.
-  void LoadOutputGate(LayerWeights& layer) {
-    std::vector<std::int32_t> gates;
+  // Where the rows of a head's query are followed by those of its gate: those of queries (0) or
+  // gates (1).
+  std::vector<std::int32_t> RowsOfHeads(int which) const {
+    std::vector<std::int32_t> rows;
     for (int row = 0; row < 2 * query_size(); ++row) {
-      if (row / head_dim() % 2 == 1) gates.push_back(row);
+      if (row / head_dim() % 2 == which) rows.push_back(row);
     }
+    return rows;
+  }
+
+  void LoadOutputGate(LayerWeights& layer) {
+    const std::vector<std::int32_t> gates = RowsOfHeads(1);
     const HostTensor& query = Get(names_.query, "weight", {2 * query_size(), hidden()});
-    layer.output_gate = load_.ProductMatrix({&query}, gates, {});
+    const std::vector<Place> place = {
+        TakenRows(InLayer(modules_.query), 2 * query_size(), 0, gates)};
+    layer.output_gate = load_.ProductMatrix({&query}, gates, place);
+    layer.output_gate_more = load_.Apart(place, hidden());
     if (!config_.qkv_bias) return;
     layer.output_gate_bias = load_.Vector({&Get(names_.query, "bias", {2 * query_size()})}, gates);
   }
@@ -363,10 +372,9 @@ class DecoderLoader {
   // want row s * half + i. Those with gates of the output have each head's after its query.
   std::vector<std::int32_t> QkvRowOrder() const {
     if (config_.output_gate) {
-      std::vector<std::int32_t> order;
-      for (int row = 0; row < 2 * (query_size() + key_size()); ++row) {
-        const bool gate = row < 2 * query_size() && row / head_dim() % 2 == 1;
-        if (!gate) order.push_back(row);
+      std::vector<std::int32_t> order = RowsOfHeads(0);
+      for (std::int64_t row = 2 * query_size(); row < 2 * (query_size() + key_size()); ++row) {
+        order.push_back(static_cast<std::int32_t>(row));
       }
       return order;
     }

@@ -55,7 +55,7 @@ struct LayerWeights {
   VectorRef gate_up_bias;      // may be null
   MatrixRef down;              // [hidden, ffn]
   VectorRef down_bias;         // may be null
-  LowRankRef qkv_more, output_more, gate_up_more, down_more;
+  LowRankRef qkv_more, output_gate_more, output_more, gate_up_more, down_more;
   VectorRef sinks;  // [heads] AttentionShape::sinks; null where there are none
   // Instead of gate_up and down, in layers with a mixture of experts.
   std::shared_ptr<const ExpertTable> experts;

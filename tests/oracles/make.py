@@ -292,20 +292,30 @@ def make_decoders(group, table, only=None):
 
 
 ADAPTERS = {
-    "llama-tied": {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj", "v_proj"]},
-    "phi3": {"r": 4, "lora_alpha": 6, "use_rslora": True,
-             "target_modules": ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]},
-    "qwen3": {"r": 4, "lora_alpha": 8,
-              "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]},
+    "models/llama-tied": {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj", "v_proj"]},
+    "models/phi3": {"r": 4, "lora_alpha": 6, "use_rslora": True,
+                    "target_modules": ["qkv_proj", "o_proj", "gate_up_proj", "down_proj"]},
+    "models/qwen3": {"r": 4, "lora_alpha": 8, "target_modules": [
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]},
+    # Modules whose rows belong to several products.
+    "hybrids/qwen3_5": {"r": 3, "lora_alpha": 3, "target_modules": [
+        "q_proj", "k_proj", "o_proj", "in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "out_proj", "up_proj"]},
+    "hybrids/qwen3-next": {"r": 2, "lora_alpha": 2, "target_modules": [
+        "q_proj", "v_proj", "in_proj_qkvz", "in_proj_ba", "out_proj"]},
+    "hybrids/granite4-h": {"r": 2, "lora_alpha": 2, "target_modules": ["q_proj", "in_proj", "out_proj"]},
 }
 
 
-def make_lora():
-    """PEFT adapters on three of MODELS."""
+def make_lora(only=None):
+    """PEFT adapters on some of MODELS and HYBRIDS."""
     import peft
-    for number, (name, settings) in enumerate(ADAPTERS.items()):
+    for number, (path, settings) in enumerate(ADAPTERS.items()):
+        name = path.split("/")[1]
+        if only and name != only:
+            continue
         folder = fresh(HERE / "lora" / name)
-        base = transformers.AutoModelForCausalLM.from_pretrained(HERE / "models" / name, attn_implementation="eager")
+        base = transformers.AutoModelForCausalLM.from_pretrained(HERE / path, attn_implementation="eager",
+                                                                 dtype="float32")
         base.name_or_path = name
         model = peft.get_peft_model(base, peft.LoraConfig(task_type="CAUSAL_LM", **settings)).eval()
         generator = torch.Generator().manual_seed(200 + number)
@@ -317,7 +327,7 @@ def make_lora():
         config = json.loads((folder / "adapter_config.json").read_text())
         config["base_model_name_or_path"], config["target_modules"] = name, sorted(config["target_modules"])
         (folder / "adapter_config.json").write_text(json.dumps(config, indent=1) + "\n")
-        write_json(folder / "golden.json", {"model": f"../../models/{name}",
+        write_json(folder / "golden.json", {"model": f"../../{path}",
                                             "prompts": Oracle(model, seed=f"lora {name}").prompts((6, 31), 16)})
         print("lora", name, flush=True)
 
@@ -392,6 +402,7 @@ def make_gguf():
 
 
 TABLES = {"models": MODELS, "families": FAMILIES, "hybrids": HYBRIDS}
+NAMES = {**TABLES, "lora": {path.split("/")[1] for path in ADAPTERS}}
 GROUPS = {
     **{group: functools.partial(make_decoders, group, table) for group, table in TABLES.items()},
     "lora": make_lora,
@@ -406,6 +417,6 @@ if __name__ == "__main__":
     transformers.logging.disable_progress_bar()
     for wanted in sys.argv[1:] or GROUPS:
         group, *name = wanted.split("/")
-        if group not in GROUPS or (name and name[0] not in TABLES.get(group, ())):
-            sys.exit(f"unknown: {wanted}; groups are {', '.join(GROUPS)}, names those of {', '.join(TABLES)}")
+        if group not in GROUPS or (name and name[0] not in NAMES.get(group, ())):
+            sys.exit(f"unknown: {wanted}; groups are {', '.join(GROUPS)}, names those of {', '.join(NAMES)}")
         GROUPS[group](*name)
