@@ -94,7 +94,8 @@ JobOutput::JobOutput(const JobOptions& options, TableColumns columns, Json heade
     : options_(options),
       header_(std::move(header)),
       format_(options, std::move(columns)),
-      packing_(PackingOf(options.output)) {
+      packing_(PackingOf(options.output)),
+      copy_(options.rows_copy) {
   header_["parameters"]["output format"] = format_.name();
   header_["parameters"]["columns"] = options.columns;
   for (const InputColumn& column : format_.input_columns()) {
@@ -169,26 +170,8 @@ void JobOutput::Write(const Key128& key, std::span<const OutputRow> rows) {
   AddTo(hash_, record.hash);
   Writing(has_journal(), [&] { file_->Append(text); });
   if (has_journal()) journal_->Add(record);
-  Copy(rows);
+  copy_.Add(rows);
   unflushed_ = uncommitted_ = true;
-}
-
-// The output does not depend on it: where it cannot be written it is removed.
-void JobOutput::Copy(std::span<const OutputRow> rows) {
-  const std::string& path = options_.rows_copy;
-  if (path.empty() || copy_failed_) return;
-  try {
-    if (!copy_) copy_ = std::make_unique<OutputFile>(path, Packing::kNone);
-    for (const OutputRow& row : rows) {
-      if (!row.dropped) copy_->Append(RowFormat::JsonLine(row));
-    }
-    if (rows.empty()) copy_->Flush();
-  } catch (const Error&) {
-    copy_failed_ = true;
-    copy_.reset();
-    std::error_code none;
-    if (std::filesystem::is_regular_file(path, none)) std::filesystem::remove(path, none);
-  }
 }
 
 void JobOutput::Tick() {
@@ -212,7 +195,7 @@ void JobOutput::Tick() {
 
 void JobOutput::Finish(bool complete, const Key128& input) {
   if (!finished_) Checkpoint(complete, input);
-  Copy({});
+  copy_.Flush();
 }
 
 void JobOutput::Checkpoint(bool complete, const Key128& input) {
@@ -374,6 +357,7 @@ void JobOutput::KeepOnly(const std::vector<Key128>& wanted, const Keeping& keepi
   const bool gone = kept.size() < journal.records.size();
   if (!options_.ordered) std::ranges::sort(kept);
   if (!gone && std::ranges::is_sorted(kept)) return;
+  if (done_before() == 0) copy_.Reorder(kept);  // else it has the rows of this run alone
   const std::int64_t rows_before = rows_, errors_before = error_rows_;
   const JournalContents replaced = ReplaceBy(journal, kept);
   Count(replaced);

@@ -17,6 +17,7 @@
 #include "tasks/output/locked_output.h"
 #include "tasks/output/output_check.h"
 #include "tasks/output/row_format.h"
+#include "tasks/output/rows_copy.h"
 
 namespace banyan {
 
@@ -70,7 +71,6 @@ class JobOutput {
   bool has_journal() const { return journal_ != nullptr; }
   void Begin();
   void WriteTableHeader();
-  void Copy(std::span<const OutputRow> rows);
   void Checkpoint(bool complete, const Key128& input = {});
   // What earlier runs left
   void Open();
@@ -88,8 +88,7 @@ class JobOutput {
   std::unique_ptr<LockedOutput> locked_;    // null: standard output or a device
   std::unique_ptr<JournalWriter> journal_;  // null: likewise
   std::unique_ptr<OutputFile> file_;
-  std::unique_ptr<OutputFile> copy_;  // of this run's rows as JSONL; null: none yet
-  bool copy_failed_ = false;
+  RowsCopy copy_;  // of this run's rows
   KeySet done_;
   std::int64_t raw_bytes_ = 0;
   std::int64_t rows_ = 0, error_rows_ = 0, dropped_ = 0;

@@ -22,6 +22,7 @@
 #include "program/fresh_file.h"
 #include "tasks/job/task.h"
 #include "tasks/output/row_format.h"
+#include "tasks/output/rows_copy.h"
 
 namespace banyan {
 using OrderedJson = nlohmann::ordered_json;
@@ -38,7 +39,8 @@ void ForEachRow(const std::string& path,
 }
 
 struct FinishedRows::Parts {
-  explicit Parts(const JobOptions& job) : job(job), packing(PackingOf(job.output)) {
+  explicit Parts(const JobOptions& job)
+      : job(job), packing(PackingOf(job.output)), copy(job.rows_copy) {
     std::error_code none;
     const bool device = std::filesystem::exists(job.output, none) &&
                         !std::filesystem::is_regular_file(job.output, none);
@@ -70,6 +72,7 @@ struct FinishedRows::Parts {
   const Packing packing;
   std::string part;  // where a file is written until it is whole; empty: no file, or in its place
   std::unique_ptr<OutputFile> file;
+  RowsCopy copy;                      // of what is written
   std::unique_ptr<RowFormat> format;  // null: no row was written yet
   std::int64_t count = 0;
 };
@@ -83,11 +86,13 @@ void FinishedRows::Write(OrderedJson fields) {
   row.fields = std::move(fields);
   if (!parts_->format) parts_->Begin(row.fields);
   parts_->file->Append(parts_->format->Line(row));
+  parts_->copy.Add({&row, 1});
   ++parts_->count;
 }
 
 std::int64_t FinishedRows::Finish() {
   if (!parts_->format) parts_->Begin({{"id", nullptr}});
+  parts_->copy.Flush();
   if (parts_->part.empty()) {
     parts_->file->Flush();
     return parts_->count;
