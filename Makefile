@@ -94,7 +94,7 @@ build/python/installed: pyproject.toml CMakeLists.txt python/CMakeLists.txt $(PY
 	touch $@
 
 test-python: build/python/installed  ## the Python package: needs the Python index
-	$(PYTHON_TESTS) test_rows test_jobs test_storage test_install test_right_rows test_tables test_lossless test_inputs test_messages test_random_tables test_doors test_same_reader test_examples test_filter test_options test_option_table test_adapters test_engine test_behaviour test_blocks test_embed test_refusals test_nan test_elsewhere test_hub test_types test_notebook test_leaks
+	$(PYTHON_TESTS) test_rows test_jobs test_storage test_install test_right_rows test_tables test_lossless test_inputs test_messages test_random_tables test_doors test_same_reader test_examples test_filter test_table_doors test_options test_option_table test_adapters test_engine test_behaviour test_blocks test_embed test_refusals test_nan test_elsewhere test_hub test_types test_notebook test_leaks
 
 test-ray: build/python/installed  ## jobs on a Ray cluster whose workers and driver are killed
 	$(PYTHON_TESTS) test_ray

@@ -8,7 +8,7 @@ import json
 import sys
 import textwrap
 
-TABLES = ("ask", "extract", "rag", "job")
+TABLES = ("ask", "extract", "rag", "table", "job")
 
 
 def default(row):
@@ -49,16 +49,18 @@ def page(rows):
 
 # Parameters of the calls themselves.
 PARAMETERS = ("output", "schema")
-RENAMED = {("extract", "max_tokens"): "max_new"}
+RENAMED = {("extract", "max_tokens"): "max_new", ("table", "labels"): "choices"}
 # Python takes open files, dicts and pairs here, or None for the library's own choice.
 OWN_TYPES = {"few_shot": "Union[Path, Sequence[Mapping[str, Any]], None]", "shard": "Tuple[int, int]",
              "checkpoint": "Union[float, None]", "columns": "Sequence[str]", "kv_store": "Path"}
-# (class, what it is, [(table, groups or None for all)])
-CLASSES = (("InputRows", "What is read.", [("job", ("Input", "Records"))]),
-           ("OutputRows", "What is written.", [("job", ("Output",))]),
-           ("AskRows", "Of `ask`.", [("ask", None)]), ("ExtractRows", "Of `extract`.", [("extract", None)]),
-           ("RagRows", "Of `rag`.", [("rag", None)]),
-           ("EngineRows", "Of the engine and the KV store.", [("engine", None), ("kv", None)]))
+# (class, what it is, [(table, groups or None for all, but these)])
+CLASSES = (("InputRows", "What is read.", [("job", ("Input", "Records"), ())]),
+           ("OutputRows", "What is written.", [("job", ("Output",), ())]),
+           ("AskRows", "Of `ask`.", [("ask", None, ())]), ("ExtractRows", "Of `extract`.", [("extract", None, ())]),
+           ("RagRows", "Of `rag`.", [("rag", None, ())]),
+           ("TableRows", "Of `map`, `filter`, `rank`, `group` and `join`.",
+            [("job", ("Output",), ("columns", "ordered")), ("ask", None, ("template", "choices")), ("table", None, ())]),
+           ("EngineRows", "Of the engine and the KV store.", [("engine", None, ()), ("kv", None, ())]))
 # Values of a table that signatures use too.
 ALIASES = {"device": "Device", "precision": "Precision", "kv_type": "KvType", "keep_weights": "KeepWeights"}
 
@@ -86,10 +88,10 @@ def types_page(rows):
     lines += [f"{ALIASES[row['name']]} = {literal(row) if row['names'] else 'str'}" for row in rows if row["table"] == "model" and row["name"] in ALIASES]
     for name, text, parts in CLASSES:
         lines += ["", "", f"class {name}(TypedDict, total=False):", f'    """{text}"""', ""]
-        for table, groups in parts:
+        for table, groups, but in parts:
             lines += [f"    {RENAMED.get((table, row['name']), row['name'])}: {type_of(row)}" for row in rows
                       if row["table"] == table and row["python"] is not None and not row["for_comparison"]
-                      and row["name"] not in PARAMETERS and (groups is None or row["group"] in groups)]
+                      and row["name"] not in (*PARAMETERS, *but) and (groups is None or row["group"] in groups)]
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,8 @@ from ._columns import InputColumns
 from ._errors import Error, in_words_of_the_program
 from ._outputs import check_output
 from ._merge import merge_tables
+from ._option_table import TABLE_TASKS
+from ._pairs import PairColumns
 from ._parquet_job import ParquetJob
 from ._rows import Folder, write_parquet
 from ._storage import is_url
@@ -24,7 +26,7 @@ from ._schema import FIXED, MORE, Results
 from ._tables import as_paths, is_parquet
 
 #: Commands that read rows and write rows.
-_JOBS = ("ask", "extract", "rag")
+_JOBS = ("ask", "extract", "rag", *TABLE_TASKS)
 
 
 def _output(arguments: Sequence[str]) -> tuple[int, str] | None:
@@ -41,7 +43,8 @@ def _output(arguments: Sequence[str]) -> tuple[int, str] | None:
 def _value_options() -> set[str]:
     """Options after which a value stands."""
     table = json.loads(_native.option_table())
-    return {"-q", "--question", "--questions", "-m", "--model", "-o", "--output", "--field"} | \
+    return {"-q", "--question", "--questions", "-m", "--model", "-o", "--output", "--field", "--encoder", "--candidates",
+            "--large"} | \
         {row["command"] for row in table if row["command"] and row["kind"] != "flag"}
 
 
@@ -65,6 +68,41 @@ def _fields(arguments: Sequence[str]) -> dict[str, str]:
     return {ours: theirs for ours, _, theirs in (one.partition("=") for one in given) if ":" not in ours and theirs}
 
 
+def _words(arguments: Sequence[str]) -> list[int]:
+    """Which arguments are neither the command, nor options, nor their values."""
+    takes_value = _value_options()
+    return [number for number, argument in enumerate(arguments) if number and arguments[number - 1] not in takes_value
+            and (argument == "-" or not argument.startswith("-"))]
+
+
+def _prompt_columns(arguments: Sequence[str]) -> list[str]:
+    """The columns that the prompt of a task of tables is made of; none where the program will refuse it."""
+    words = _words(arguments)
+    listed = [after for option, after in zip(arguments, arguments[1:]) if option == "--columns"]
+    listed += [one.split("=", 1)[1] for one in arguments if one.startswith("--columns=")]
+    try:
+        return _native.table_columns(arguments[words[-1]], [name for one in listed for name in one.split(",")])
+    except (Error, IndexError):
+        return []
+
+
+def _columns_of(arguments: Sequence[str]) -> InputColumns:
+    """What will be kept of Parquet files."""
+    task, fields = arguments[0], _fields(arguments)
+    if task not in TABLE_TASKS:
+        return InputColumns(task, fields)
+    columns = _prompt_columns(arguments)
+    return PairColumns(fields, columns) if task == "join" else \
+        InputColumns(task, fields, needed=[fields.get(name, name) for name in columns])
+
+
+def _staged(arguments: Sequence[str]) -> str:
+    """As `JobCall.staged`."""
+    if arguments[0] == "filter" and any(one == "--large" or one.startswith("--large=") for one in arguments):
+        return ".small.jsonl"
+    return ".rows.jsonl" if arguments[0] in ("rank", "group") else ""
+
+
 class _ParquetRun:
     """The arguments with JSONL in the place of Parquet, and what is to be done afterwards."""
 
@@ -80,7 +118,8 @@ class _ParquetRun:
                 raise Error(f"--resume: the output is at a URL ({self.target}), which is written when the job has ended")
             self.rows_file = str(folder.path / "rows.jsonl.gz") if at_url else f"{self.target}.rows.jsonl.gz"
             if not at_url:
-                self.table = ParquetJob(self.target, {"resume": "--resume" in arguments, "overwrite": "--overwrite" in arguments})
+                self.table = ParquetJob(self.target, {"resume": "--resume" in arguments, "overwrite": "--overwrite" in arguments},
+                                        _staged(arguments))
             whole = self.arguments[number]
             self.arguments[number] = whole[:len(whole) - len(self.target)] + self.rows_file
         places = _parquet_arguments(arguments)
@@ -94,14 +133,28 @@ class _ParquetRun:
             named = [("a file that is read", one) for number, one in enumerate(arguments[1:], 1)
                      if os.path.isfile(one) and one not in self.inputs and found is not None and number != found[0]]
             check_output(self.target, [("the input", path) for path in self.inputs] + named,
-                         overwrite="--overwrite" in arguments, resume="--resume" in arguments)
-        self.columns = InputColumns(arguments[0], _fields(arguments))
+                         overwrite="--overwrite" in arguments, resume="--resume" in arguments, staged=_staged(arguments))
+        self.columns = _columns_of(arguments)
+        if isinstance(self.columns, PairColumns):
+            self._write_sides(arguments, named_inputs, folder)
+            return
         written = folder.inputs(self.inputs, self.columns) if self.inputs else []
         for number in reversed(places):  # the first argument stands for all: several files are numbered together
             self.arguments[number:number + 1] = written if number == places[0] else []
 
+    def _write_sides(self, arguments: Sequence[str], named_inputs: dict[int, list[str]], folder: Folder) -> None:
+        """Of a join: its tables one by one."""
+        for number, paths in named_inputs.items():
+            side = self.columns.parts()[0 if number == _words(arguments)[0] else 1]
+            written = folder.inputs(paths, side)
+            if len(written) != 1:
+                raise Error(f"{arguments[number]}: expected one table, found {len(written)} files")
+            self.arguments[number] = written[0]
+
     def write_table(self, task: str) -> None:
         assert self.target is not None
+        if not os.path.exists(self.rows_file):  # stopped before the last pass
+            return
         with gzip.open(self.rows_file, "rb") as file:
             rows: list[dict[str, Any]] = [json.loads(line) for line in file]
         flat = None

@@ -20,6 +20,7 @@ from ._extract import extract_call
 from ._names import own_options
 from ._options import EngineOptions, Path
 from ._examples import examples_text
+from ._row_answers import pair_answers, row_answers
 from ._run import run_job
 from ._shared import models
 
@@ -31,7 +32,7 @@ _PLACE = re.compile(r"^row \d+: ")  # of a piece: the caller's cells have other 
 class Cell:
     """What is wanted of one text."""
 
-    task: str  # ask, choice, extract, embed
+    task: str  # ask, choice, extract, embed; map, filter, score and join, whose text is JSON of rows
     text: str
     about: str = ""  # the question, or the schema
     labels: tuple[str, ...] = ()
@@ -132,7 +133,8 @@ class Answers:
     def _compute(self, cells: Mapping[str, Cell]) -> dict[str, str]:
         self.computed += len(cells)
         results: dict[str, Any] = {}
-        for task, answer in (("ask", self._ask), ("choice", self._ask), ("extract", self._extract), ("embed", self._embed)):
+        for task, answer in (("ask", self._ask), ("choice", self._ask), ("extract", self._extract), ("embed", self._embed),
+                             ("map", self._rows), ("filter", self._rows), ("score", self._rows), ("join", self._pairs)):
             of_task = {key: cell for key, cell in cells.items() if cell.task == task}
             if of_task:
                 results.update(answer(of_task))
@@ -167,6 +169,12 @@ class Answers:
             results[row["question_id"]] = row["answer"] if cell.task == "ask" else {
                 "label": row["answer"], "probability": row["probabilities"][row["choice"]]}
         return results
+
+    def _rows(self, cells: Mapping[str, Cell]) -> dict[str, Any]:
+        return row_answers(self, cells)
+
+    def _pairs(self, cells: Mapping[str, Cell]) -> dict[str, Any]:
+        return pair_answers(self, cells)
 
     def _extract(self, cells: Mapping[str, Cell]) -> dict[str, Any]:
         results: dict[str, Any] = {}

@@ -15,6 +15,7 @@ from typing import Any, Iterable, Mapping, Sequence
 from . import _native
 from ._errors import Error
 from ._names import DOCUMENT_FIELD, FIELDS, did_you_mean
+from ._option_table import TABLE_TASKS
 from ._values import NoJson, json_text, nan_as_null
 
 _OTHER_DOCUMENT = {"ask": "text", "extract": "context"}
@@ -51,7 +52,10 @@ def carried_names(
     read = read_fields(task, fields, names)
     displaced = {ours for ours, theirs in (fields or {}).items() if ours != theirs}
     carried = [name for name in names if name not in read and name not in displaced]
-    found = dict(zip(carried, _native.carried_names(task, carried, list(flat)) if task != "embed" else carried))
+    # Rows of tables have a column by the name that the prompt has for it.
+    ours_of = {theirs: ours for ours, theirs in (fields or {}).items()} if task in TABLE_TASKS else {}
+    plain = [ours_of.get(name, name) for name in carried]
+    found = dict(zip(carried, _native.carried_names(task, plain, list(flat)) if task != "embed" else carried))
     for name in names:
         if name in displaced and name not in read:
             shown = _PREFIX + name
@@ -61,11 +65,16 @@ def carried_names(
     return {name: found[name] for name in names if name in found}
 
 
-def check_needed(task: str, fields: Mapping[str, str], names: Sequence[str], asked_of_all: bool = True) -> None:
+def check_needed(
+    task: str, fields: Mapping[str, str], names: Sequence[str], asked_of_all: bool = True, columns: Iterable[str] = ()
+) -> None:
     """Before the work: a table whose rows could none of them be asked is refused, as a CSV file is. Raises an Error
-    that says what it has."""
+    that says what it has. `columns`: those of a table's prompt."""
     document = DOCUMENT_FIELD[task]
-    needed = []
+    needed: list[tuple[str, tuple[str, ...]]] = []
+    if task in TABLE_TASKS:
+        ours_of = {theirs: ours for ours, theirs in fields.items()}
+        needed += [(ours_of.get(column, column), ()) for column in columns]
     if task in _OTHER_DOCUMENT:
         other = () if document in fields else (_OTHER_DOCUMENT[task],)
         needed.append((document, (*other, *_INSTEAD[task])))
@@ -120,6 +129,10 @@ class Places:
         if question_id is not None:
             self._questions[self.count] = _key(question_id)
         self.count += 1
+
+    def first(self, id: Any) -> int | None:
+        """The place of the first row of this id."""
+        return next(iter(self._by_id.get(_key(id), [])), None)
 
     def rename(self, place: int, old: Any, new: Any) -> None:
         """The row had no id, and the one that it was given shall be another."""
@@ -440,7 +453,8 @@ class InputColumns:
     ) -> None:
         self.task, self.fields, self.flat = task, dict(fields or {}), list(flat)
         self.asked_of_all = asked_of_all  # rows need no questions of their own
-        self.needed = set(needed)  # what prompts are made of: without it a row cannot be asked
+        self._wanted = list(needed)
+        self.needed = set(self._wanted)  # what prompts are made of: without it a row cannot be asked
         self.places = Places()
         self.store: Any = None  # None: the input is no table, and what it carries is in the rows
         self.numbered = False  # the input is a table without ids: those of the rows are their numbers
@@ -452,6 +466,10 @@ class InputColumns:
     def their_id(self) -> str:
         return self.fields.get("id", "id")
 
+    def parts(self) -> list[InputColumns]:
+        """Of the tables that are read, each one's."""
+        return [self]
+
     @property
     def is_table(self) -> bool:
         """The input's columns have types, whatever they hold."""
@@ -459,7 +477,7 @@ class InputColumns:
 
     def check(self, names: Sequence[str]) -> None:
         """Before the work: what is read is there, every column comes once, and none of the results takes its name."""
-        check_needed(self.task, self.fields, names, self.asked_of_all)
+        check_needed(self.task, self.fields, names, self.asked_of_all, self._wanted)
         self._shown = carried_names(self.task, self.fields, names, self.flat)
         self.needed |= read_fields(self.task, self.fields, names)
 

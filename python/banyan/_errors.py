@@ -18,6 +18,7 @@ _CHOICES = (r"auto|on|off|fail|truncate|split|experts|examples|documents|skeleto
 _PATTERNS = (
     # Rows in memory count from 0, and some say themselves which they are.
     (re.compile(r"^rows, line (\d+): (row \d+(?=[,:]))?"), lambda m: m[2] or f"row {int(m[1]) - 1}: "),
+    (re.compile(r"^(left|right), line (\d+): "), lambda m: f"{m[1]}, row {int(m[2]) - 1}: "),
     (re.compile(r"--field (\S+?)=NAME"), r'fields={"\1": NAME}'),
     (re.compile(r"'banyan rag index --encoder MODEL'"), "Index.build(…, encoder=MODEL)"),
     (re.compile(r"'banyan rag index'"), "Index.build(…)"),
@@ -46,7 +47,7 @@ def _parameter(match: re.Match[str]) -> str:
 
 def in_words_of_python(message: str) -> str:
     """Options of the command line as the parameters that they are here: ``--too-long split`` is ``too_long='split'``."""
-    if "-" not in message and not message.startswith("rows, "):
+    if "-" not in message and not message.startswith(("rows, ", "left, ", "right, ")):
         return message
     for pattern, words in _PATTERNS:
         message = pattern.sub(words, message)

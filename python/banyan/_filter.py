@@ -1,16 +1,24 @@
 """The semantic filter: which texts a statement is true of, with a threshold for a wanted recall, and a cascade of two
-models."""
+models; and of which rows of a table, as the command line has it."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from typing import Any, Mapping, Sequence
+import os
+from typing import Any, Mapping, Sequence, overload
 
 from ._answers import Answers, Cell
 from ._errors import Error
 from ._frames import text_cells
 from ._model import Model
-from ._options import Path
+from ._names import documented
+from ._options import EngineOptions, Path, TableOptions
+from ._progress import Progress
+from ._rows import Rows
+from ._run import run_job
+from ._table import filter_call
+from ._tables import Data, is_series
 
 _QUESTION = "Is this true of the text: {statement}"
 _LABELS = ("yes", "no")
@@ -105,21 +113,75 @@ def _texts(texts: Any) -> list[str | None]:
     return [cell for cell in cells if not isinstance(cell, Error)]
 
 
+def _are_texts(data: Any) -> bool:
+    """A list or a column of texts; what else there is are the rows of a table."""
+    if isinstance(data, (list, tuple)):
+        first = next((one for one in data if one is not None), None)
+        return not isinstance(first, (Mapping, os.PathLike))
+    return is_series(data)
+
+
+@overload
 def filter(texts: Sequence[str | None], statement: str, *, model: Model | Path | None = None, small: Model | Path | None = None,
            labelled: Sequence[tuple[str, bool]] = (), recall: float | None = None, sure: bool = False,
-           small_precision: float = 0.95, threshold: float = 0.5, **options: Any) -> Filtered:
-    """Which texts the statement is true of.
+           small_precision: float = 0.95, threshold: float = 0.5, **more: Any) -> Filtered: ...
+@overload
+def filter(texts: Data, statement: str, *, model: Model | Path | None = None, large: Model | Path | None = None,
+           output: Path | None = None, engine: EngineOptions | None = None, progress: Progress | None = None,
+           timeout: float | None = None, options: TableOptions | None = None, **more: Any) -> Rows: ...
+@documented("filter")
+def filter(texts: Any, statement: str, *, model: Model | Path | None = None, small: Model | Path | None = None,
+           labelled: Sequence[tuple[str, bool]] = (), recall: float | None = None, sure: bool = False,
+           small_precision: float = 0.95, threshold: float | None = None, large: Model | Path | None = None,
+           output: Path | None = None, engine: EngineOptions | None = None, progress: Progress | None = None,
+           timeout: float | None = None, options: TableOptions | None = None, **more: Any) -> Filtered | Rows:
+    """Which rows of a table, or which texts, the statement is true of.
 
-    The probability is that of "yes" against "no", from the exact log-probabilities of both. With a `labelled` sample of
+    Of a table (all that `map` takes, but lists and columns of texts) the rows that are kept, as ``banyan filter`` gives
+    them; with `large` and `recall` or `precision` the model decides where a sample shows that it may, `large` the rest.
+
+    >>> boats = [{"name": "Otter", "page": "The ferry Otter is blue."}]
+    >>> banyan.filter(boats, "{page} is about {name}.", all=True)[0]["keep"] in (True, False)
+    True
+
+    Of texts, a `Filtered`. The probability is that of "yes" against "no", from the exact log-probabilities of both. With a `labelled` sample of
     (text, true or not) and a `recall`, the threshold is the highest one that finds this share of the true ones of the
     sample; `sure`: that finds it even at the lower end of the 95 % interval. With a `small` model the cascade asks it
     first: where its probability is below or above what the sample shows to be safe (`small_precision` for "yes"), it
-    decides, and `model` reads the rest. `options` are those of `banyan.ask`: choice_score, template, instruction …
+    decides, and `model` reads the rest. Other options are those of `banyan.ask`: choice_score, template, instruction …
 
     >>> found = banyan.filter(["Anna steers the ferry.", None], "it is about a boat")
     >>> found.keep[1] is None and 0.0 <= found.probabilities[0] <= 1.0
     True
+
+    | parameter | |
+    |---|---|
+    | `texts` | a table, or texts |
+    | `statement` | of texts a statement; of a table with {column} where a column's text belongs, or with `columns` |
+    | `large` | of a table: the model that decides what `model` is not sure of |
+    | `small`, `labelled`, `sure`, `small_precision` | of texts, as above |
     """
+    if hasattr(texts, "__next__"):
+        first = next(texts, None)
+        texts = itertools.chain([first], texts) if isinstance(first, Mapping) else [first, *texts]
+    if not _are_texts(texts) or large is not None or output is not None or "columns" in more:
+        for name, is_given in (("small", small is not None), ("labelled", bool(labelled)), ("sure", sure)):
+            if is_given:
+                raise Error(f"{name}: is of lists of texts; a table has large=MODEL and label=COLUMN")
+        named = {"recall": recall, "threshold": threshold}
+        more.update({name: value for name, value in named.items() if value is not None})
+        return run_job(filter_call(texts, statement, large=large, model=model, output=output, engine=engine,
+                                   progress=progress, timeout=timeout, options=options, **more))
+    for name, given in (("engine", engine), ("progress", progress), ("timeout", timeout), ("options", options)):
+        if given is not None:
+            raise Error(f"{name}: is of tables, not of lists of texts")
+    return _filter_texts(texts, statement, model, small, labelled, recall, sure, small_precision,
+                         0.5 if threshold is None else threshold, more)
+
+
+def _filter_texts(texts: Any, statement: str, model: Model | Path | None, small: Model | Path | None,
+                  labelled: Sequence[tuple[str, bool]], recall: float | None, sure: bool, small_precision: float,
+                  threshold: float, options: Mapping[str, Any]) -> Filtered:
     if (recall is None) != (not labelled):
         raise Error("recall and labelled: expected both or neither")
     if recall is not None and not 0.0 < recall <= 1.0:

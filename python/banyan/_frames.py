@@ -7,9 +7,15 @@ import logging
 from typing import Any, Iterable, Mapping, Sequence
 
 from ._answers import Answers, Cell
+from . import _native
+from ._embed import Encoder
 from ._errors import Error
 from ._model import Model
+from ._names import own_options
 from ._options import Path
+from ._rows import Rows
+from ._run import run_job
+from ._table import join_call, table_call
 
 log = logging.getLogger("banyan")
 
@@ -104,3 +110,73 @@ def asked_columns(
         if errors:
             columns[REASON.format(name)] = reasons[rows]
     return columns
+
+
+def prompt_columns(prompt: str, columns: Sequence[str], there: Iterable[str]) -> list[str]:
+    """The columns that a prompt is made of. Raises an Error for one that the frame does not have."""
+    names = list(there)
+    found = _native.table_columns(prompt, [columns] if isinstance(columns, str) else list(columns))
+    for name in found:
+        if name not in names:
+            raise Error(f"expected a column '{name}'; the frame has {', '.join(names)}", "input")
+    return found
+
+
+def asked_rows(
+    task: str, frame: Any, prompt: str, columns: Sequence[str], model: Model | Path | None, options: Mapping[str, Any]
+) -> list[tuple[int, dict[str, Any]]]:
+    """What a task of tables says of the rows of a frame: their places in it and the rows of the result, in its order."""
+    found = _warned(run_job(table_call(task, frame, prompt, columns=columns, model=model, **own_options(task, options))))
+    return [(place, row) for place, row in zip(found.results.places, found) if place is not None]
+
+
+def kept_places(found: Iterable[tuple[int, Mapping[str, Any]]]) -> list[int]:
+    """Of a filter's rows, but for those that could not be asked."""
+    return [place for place, row in found if "error" not in row]
+
+
+def asked_cells(
+    frame: Any, prompt: str, columns: Sequence[str], choices: Sequence[str], height: int, model: Model | Path | None,
+    options: Mapping[str, Any]
+) -> tuple[list[str | None], list[str | None]]:
+    """An answer for every row of a frame, and reasons of those that have none."""
+    more = {**options, **({"choices": choice_labels(choices)} if choices else {})}
+    answers: list[str | None] = [None] * height
+    reasons: list[str | None] = [None] * height
+    for place, row in asked_rows("map", frame, prompt, columns, model, more):
+        if "error" in row:
+            reasons[place] = row["error"]["message"]
+        else:
+            answers[place] = row["answer"]
+    return answers, reasons
+
+
+def groups_of(
+    frame: Any, question: str, columns: Sequence[str], choices: Sequence[str], model: Model | Path | None,
+    options: Mapping[str, Any]
+) -> list[tuple[Any, list[int]]]:
+    """Groups of a frame's rows, with the places of their members."""
+    more = {**own_options("group", options), **({"choices": choice_labels(choices)} if choices else {})}
+    found = _warned(run_job(table_call("group", frame, question, columns=columns, model=model, **more)))
+    return [(row["group"], [found.place_of(member) for member in row["members"]]) for row in found if "error" not in row]
+
+
+def _warned(found: Rows) -> Rows:
+    if found.errors:
+        log.warning("%d rows could not be asked. The first: %s", len(found.errors), found.errors[0]["error"]["message"])
+    return found
+
+
+def joined(
+    left: Any, right: Any, statement: str, candidates: int, encoder: Encoder | Path | None, model: Model | Path | None,
+    options: Mapping[str, Any]
+) -> Rows:
+    """The pairs of two frames."""
+    return _warned(run_job(join_call(left, right, statement, candidates=candidates, encoder=encoder, model=model,
+                                     **own_options("join", options))))
+
+
+def check_free(name: str, columns: Iterable[str]) -> None:
+    """Raises an Error, before anything is asked, for a column that the frame has already."""
+    if name in {str(one) for one in columns}:
+        raise Error(f"the frame has a column '{name}' already; rename it first")

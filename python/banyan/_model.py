@@ -69,7 +69,7 @@ class Model:
                  precision: Precision = "mixed", kv_type: KvType | None = None, threads: int = 0,
                  adapter: str | os.PathLike[str] | None = None,
                  adapters: Mapping[str, str | os.PathLike[str]] | None = None, fast: bool = False,
-                 keep_weights: KeepWeights = "auto", yarn_factor: float = 0.0,
+                 keep_weights: KeepWeights = "auto", tensor_parallel: int = 1, yarn_factor: float = 0.0,
                  look: Callable[[], object] | None = None) -> None:
         self.path, merged = named_model(model, adapter)
         self.threads = threads  #: as asked for; 0: as many as the process may use
@@ -78,7 +78,7 @@ class Model:
         self._native = _native.Model({
             "model": self.path, "device": device, "precision": precision, "kv_type": kv_type,
             "threads": threads, "adapter": merged, "adapters": apart, "fast": fast,
-            "keep_weights": keep_weights, "yarn_factor": yarn_factor}, look)
+            "keep_weights": keep_weights, "tensor_parallel": tensor_parallel, "yarn_factor": yarn_factor}, look)
 
     def close(self) -> None:
         """Gives the memory back, once nobody computes with the model any more."""

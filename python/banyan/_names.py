@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterable, Mapping, TypeVar
 
 from . import _native
 from ._errors import Error
-from ._option_table import ALIASES, NATIVE_NAMES, PARAMETERS, job_names, option_tables, options_of
+from ._option_table import ALIASES, NATIVE_NAMES, PARAMETERS, TABLE_TASKS, job_names, option_tables, options_of
 
 #: What a job's rows may have, by our names: what `fields` can say.
 FIELDS = {
@@ -14,9 +14,10 @@ FIELDS = {
     "extract": ("id", "text", "documents", "category", "adapter"),
     "rag": ("id", "question", "documents", "examples", "adapter"),
     "embed": ("id", "text"),
+    **dict.fromkeys(TABLE_TASKS, ("id",)),  # and the columns of the prompt
 }
 #: The document itself has a name in every task; each is understood in all of them.
-DOCUMENT_FIELD = {"ask": "context", "extract": "text", "rag": "question", "embed": "text"}
+DOCUMENT_FIELD = {"ask": "context", "extract": "text", "rag": "question", "embed": "text", **dict.fromkeys(TABLE_TASKS, "text")}
 _DOCUMENT_NAMES = ("context", "text")
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,8 +61,10 @@ def canonical_fields(task: str, fields: Mapping[str, str] | str | None) -> dict[
         raise Error(f"fields: expected the name of a column, or a dict of names, found {type(fields).__name__}")
     found: dict[str, str] = {}
     for ours, theirs in fields.items():
-        name = DOCUMENT_FIELD[task] if ours in _DOCUMENT_NAMES and task != "rag" else ours
-        check_names([name], FIELDS[task], "field", "fields: ")
+        has_own_columns = task in TABLE_TASKS and task != "join"  # whose names are the prompt's
+        name = DOCUMENT_FIELD[task] if ours in _DOCUMENT_NAMES and task != "rag" and task not in TABLE_TASKS else ours
+        if not has_own_columns:
+            check_names([name], FIELDS[task], "field", "fields: ")
         if not isinstance(theirs, str):
             raise Error(f"fields: {ours}: expected the name of a column, found {type(theirs).__name__}")
         if name in found:

@@ -1,4 +1,4 @@
-"""The options of ask, extract and rag: name, default and what each means, in groups. The rows are those of the table
+"""The options of ask, extract, rag and the tasks of tables: name, default and what each means, in groups. The rows are those of the table
 that all interfaces share (`_option_rows`). Docstrings, defaults and the refusal of unknown names come from
 here; types are in `_options`."""
 from __future__ import annotations
@@ -70,20 +70,47 @@ _RAG: Mapping[str, Group] = {
     "Answer": _rows("rag", "Answers", "Output") + _group(
         ("examples", None, "with experts='examples': dicts of question and answer, or a JSONL file"))}
 
-TASKS: Mapping[str, Mapping[str, Group]] = {"ask": _ASK, "extract": _EXTRACT, "rag": _RAG}
+#: Tasks that ask the same of every row of a table.
+TABLE_TASKS = ("map", "filter", "rank", "group", "join")
+# Options of tables that not all of these tasks have, by the library's names.
+_OF_SOME: Mapping[str, Tuple[str, ...]] = {
+    "labels": ("map", "rank", "group"), "top": ("rank",), "threshold": ("filter", "join"), "all": ("filter", "join"),
+    **dict.fromkeys(("recall", "precision", "confidence", "sample", "label"), ("filter",))}
+_OWN_OF_TABLES: Mapping[str, tuple[Any, str]] = {
+    "columns": ((), "columns that stand before the prompt, each on a line with its name; only these may be reordered"),
+    "labels": ((), "map, group: the answer is one of these. rank: numbers, whose expected value is the score")}
+
+
+def _without(group: Group, *names: str) -> Group:
+    return tuple(option for option in group if option.name not in names)
+
+
+def _of_tables(task: str) -> Mapping[str, Group]:
+    """Rows come in the input's order with all of its columns, and the prompt is all that is asked."""
+    own = tuple(Option({"labels": "choices"}.get(name, name), *_OWN_OF_TABLES.get(name, (default, text)))
+                for _, name, default, text in ROWS["table"] if task in _OF_SOME.get(name, TABLE_TASKS))
+    return {"Input": _input("id"), "Output": _without(_OUTPUT, "columns", "ordered"), "Tables": own,
+            "Prompt": _without(_ASK["Prompt"], "template"), "Answer": _without(_ASK["Answer"], "choices")}
+
+
+TASKS: Mapping[str, Mapping[str, Group]] = {
+    "ask": _ASK, "extract": _EXTRACT, "rag": _RAG, **{task: _of_tables(task) for task in TABLE_TASKS}}
 
 #: Other names that are understood, as the options that they mean.
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "ask": {"max_tokens": "max_new", "max_new_tokens": "max_new", "field": "fields"},
     "extract": {"max_tokens": "max_new", "max_new_tokens": "max_new", "field": "fields"},
     "rag": {"max_tokens": "max_new", "max_new_tokens": "max_new", "field": "fields"},
+    **{task: {**({"labels": "choices"} if task in _OF_SOME["labels"] else {}), "max_tokens": "max_new",
+              "max_new_tokens": "max_new", "field": "fields"} for task in TABLE_TASKS},
 }
 
 #: What the library calls an option that has another name there.
-NATIVE_NAMES: Mapping[str, Mapping[str, str]] = {"ask": {}, "extract": {"max_new": "max_tokens"}, "rag": {}}
+NATIVE_NAMES: Mapping[str, Mapping[str, str]] = {
+    "ask": {}, "extract": {"max_new": "max_tokens"}, "rag": {}, **dict.fromkeys(TABLE_TASKS, {"choices": "labels"})}
 
 
-#: What all three tasks take beside their options.
+#: What all tasks take beside their options.
 PARAMETERS: Mapping[str, str] = {
     "model": "a `Model`, or what it takes: a path, a name, None for the default of the command line (`banyan model better`), which is then loaded for this call",
     "output": "a file or URL for the rows (.jsonl, .csv, .tsv, .md, with .gz or .zst behind it, or .parquet); one that is there is kept",

@@ -120,6 +120,53 @@ class RagRows(TypedDict, total=False):
     trace: bool
 
 
+class TableRows(TypedDict, total=False):
+    """Of `map`, `filter`, `rank`, `group` and `join`."""
+
+    output_format: Union[Literal["jsonl", "csv", "tsv", "md"], None]
+    csv_safe: bool
+    resume: bool
+    retry_errors: bool
+    overwrite: bool
+    checkpoint: Union[float, None]
+    instruction: Union[str, None]
+    few_shot: Union[Path, Sequence[Mapping[str, Any]], None]
+    chat: Literal["auto", "on", "off"]
+    thinking: bool
+    too_long: Literal["fail", "truncate", "split"]
+    part_tokens: int
+    reduce: bool
+    max_new: int
+    stop: Union[str, Sequence[str]]
+    copy: Union[bool, None]
+    min_confidence: float
+    regex: Union[str, None]
+    json_schema: Union[str, Mapping[str, Any], None]
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repetition_penalty: float
+    seed: int
+    samples: int
+    vote: bool
+    choice_score: Literal["sum", "mean", "prior"]
+    logprobs: bool
+    top_logprobs: int
+    token_ids: bool
+    columns: Sequence[str]
+    order: Literal["given", "auto"]
+    choices: Union[str, Sequence[str]]
+    threshold: float
+    recall: float
+    precision: float
+    confidence: float
+    sample: int
+    label: Union[str, None]
+    top: int
+    all: bool
+
+
 class EngineRows(TypedDict, total=False):
     """Of the engine and the KV store."""
 

@@ -1,6 +1,6 @@
 """Options by their types. Names and meaning are the command line's, with underscores; `_option_table` explains each.
 
-`ask`, `extract` and `rag` take them as keywords or, to be kept and given again, in one object:
+Tasks take them as keywords or, to be kept and given again, in one object:
 
 >>> careful = banyan.AskOptions(copy=True, too_long="split")
 >>> banyan.ask(pages, "Who signed it?", options=careful, max_new=20)
@@ -12,13 +12,13 @@ from typing import Any, Literal, Mapping, Sequence, Union
 
 from ._errors import Error
 from ._option_types import (AskRows, Device, EngineRows, ExtractRows, InputRows, KeepWeights, KvType, OutputRows, Path,
-                            Precision, RagRows)
+                            Precision, RagRows, TableRows)
 
 __all__ = ["AskOptions", "Device", "EngineOptions", "ExtractOptions", "KeepWeights", "KvType", "Path", "Precision",
-           "RagOptions", "Task", "Vectors", "native_engine_options"]
+           "RagOptions", "TableOptions", "Task", "Vectors", "native_engine_options"]
 
 Vectors = Literal["exact", "ivf", "hnsw"]
-Task = Literal["ask", "extract", "rag"]
+Task = Literal["ask", "extract", "rag", "map", "filter", "rank", "group"]
 
 
 class JobOptions(InputRows, OutputRows, total=False):
@@ -42,6 +42,12 @@ class RagOptions(JobOptions, RagRows, total=False):
     encoder: Any  # an Encoder, or a model's path or name
     reranker: Any  # likewise
     examples: Union[Path, Sequence[Mapping[str, str]], None]
+
+
+class TableOptions(InputRows, TableRows, total=False):
+    """Of `map`, `filter`, `rank`, `group` and `join`; each says which of them it has."""
+
+    fields: Union[Mapping[str, str], None]
 
 
 class EngineOptions(EngineRows, total=False):

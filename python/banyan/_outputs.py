@@ -26,11 +26,11 @@ def expanded(paths: Iterable[str]) -> list[str]:
 
 
 def check_output(target: str, reads: Iterable[tuple[str, str]] = (), *, overwrite: bool = False,
-                 resume: bool = False, ours: bool = False) -> None:
+                 resume: bool = False, ours: bool = False, staged: str = "") -> None:
     """Before anything is loaded or computed.
 
     `reads` are (what it is, path). `resume`: the caller goes on with what is there, after checking it; something must be. `ours`: the
-    caller knows that it wrote exactly this file. Raises an `Error` that names the file and what to do.
+    caller knows that it wrote exactly this file. `staged`: as of `ParquetJob`. Raises an `Error` that names the file and what to do.
     """
     at_url = _storage.is_url(target)
     if not at_url:
@@ -40,16 +40,16 @@ def check_output(target: str, reads: Iterable[tuple[str, str]] = (), *, overwrit
             if same_file(found, target):
                 raise Error(f"{target}: is both {what} and the output")
     if resume and not overwrite and not at_url:
-        check_goes_on(target)
+        check_goes_on(target, staged)
     if overwrite or resume or ours:
         return
     if _has_content(target) if not at_url else _storage.size(target):
         raise Error(f"{target}: is there already; give another output, or overwrite=True to replace it")
 
 
-def check_goes_on(target: str) -> None:
+def check_goes_on(target: str, staged: str = "") -> None:
     """A job that shall go on has left something: its output, or of a table that is not written yet the rows beside it."""
-    if not os.path.lexists(target) and not os.path.lexists(f"{target}.rows.jsonl.gz"):
+    if not any(os.path.lexists(target + one) for one in ("", ".rows.jsonl.gz", staged, f".rows.jsonl.gz{staged}")):
         raise Error(f"{target}: there is nothing to go on with: no such file; without resume=True the job begins")
 
 

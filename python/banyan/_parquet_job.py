@@ -16,7 +16,8 @@ from ._tables import parquet_file, pyarrow
 class ParquetJob:
     """`OUT.parquet` and, beside it, `OUT.parquet.rows.jsonl.gz` with its journal, and `OUT.parquet.rows.sha256`."""
 
-    def __init__(self, target: str, job: Mapping[str, Any]) -> None:
+    def __init__(self, target: str, job: Mapping[str, Any], staged: str = "") -> None:
+        """`staged`: what the name of the rows, by which the job goes on, has behind that of the output."""
         pyarrow()  # missing: said before anything is computed
         self.target, self._goes_on = target, bool(job["resume"])
         self.rows_file = f"{target}.rows.jsonl.gz"
@@ -26,7 +27,7 @@ class ParquetJob:
         there = os.path.exists(target) and os.path.getsize(target) > 0
         if not there or not job["resume"] or job["overwrite"]:
             return
-        if not os.path.exists(f"{self.rows_file}.journal"):
+        if not os.path.exists(f"{self.rows_file}{staged}.journal"):
             raise Error(f"{target}: cannot go on: {self.rows_file} and its journal, which say what is done, are not beside "
                         "it. Give another output, or overwrite=True without resume=True to begin anew")
         if not self.is_ours():

@@ -22,6 +22,8 @@ from ._values import json_line, row_line
 
 log = logging.getLogger("banyan")
 
+_IN_MEMORY = ("rows", "left", "right")  # what rows that are in no file are called
+
 
 class Folder:
     """A folder of this process alone, for a job's files."""
@@ -36,12 +38,12 @@ class Folder:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def inputs(self, data: Data, columns: InputColumns, limit: int | None = None) -> list[str]:
+    def inputs(self, data: Data, columns: InputColumns, limit: int | None = None, name: str = "rows") -> list[str]:
         """The files to read: those given, Parquet files and rows in memory as JSONL in the folder. `columns` keeps what
-        is not read of tables. No more than `limit` rows are taken from what is written here."""
+        is not read of tables. No more than `limit` rows are taken from what is written here. `name`: of rows in memory."""
         paths = as_paths(data)
         if paths is None:
-            return [self._write("rows.jsonl", "rows", iterate_rows(data, columns, limit), columns)]
+            return [self._write(f"{name}.jsonl", name, iterate_rows(data, columns, limit, name), columns)]
         if paths and all(is_parquet(path) for path in paths):
             check_parquet(paths, columns)
         # Numbers go on from call to call: two files may have one name.
@@ -83,7 +85,7 @@ class Folder:
                 raise
             raise Error(f"{self.path.parent}: no room for the rows, which the job reads from there: {error.strerror}; TMPDIR names "
                         "another folder", "io") from error
-        if columns.first_id and shown == "rows":
+        if columns.first_id and shown in _IN_MEMORY:
             self._rename_rows(path, columns)
         for column, count in lost.items():
             log.warning("column '%s': %d values have no form in JSON and are null in rows; Parquet, to_arrow(), to_pandas() and "
@@ -201,6 +203,13 @@ class Rows(Sequence[dict[str, Any]]):
     @property
     def results(self) -> Results:
         return Results(self.receipt["task"], self._all(), self._columns, self._flat, self._asked_of_all)
+
+    def place_of(self, id: Any) -> int:
+        """Of a table or rows in memory: the place of the input's row with this id."""
+        found = None if self._columns is None else self._columns.places.first(id)
+        if found is None:
+            raise Error(f"{id!r}: no row of the input in memory has this id", "input")
+        return found
 
     def to_pandas(self) -> Any:
         """The columns of `to_arrow`: whole numbers stay whole beside missing ones, JSON is objects, and the input's

@@ -17,8 +17,10 @@ from ._feeder import Feeder
 from ._model import Model
 from ._columns import InputColumns, template_names
 from ._names import check_engine, native_names
+from ._option_table import TABLE_TASKS
 from ._options import EngineOptions, Path, native_engine_options
 from ._outputs import check_output
+from ._pairs import PairColumns
 from ._parquet_job import ParquetJob
 from ._progress import Progress, progress_call
 from ._reads import input_files
@@ -33,7 +35,8 @@ log = logging.getLogger("banyan")
 COPY = "copy.jsonl"  # in the job's folder: rows of an output that is not read back
 
 _NATIVE: dict[str, Callable[..., str]] = {
-    "ask": _native.run_ask, "extract": _native.run_extract, "rag": _native.run_rag}
+    "ask": _native.run_ask, "extract": _native.run_extract, "rag": _native.run_rag,
+    **dict.fromkeys(TABLE_TASKS, _native.run_table)}
 
 
 def notice(text: str) -> None:
@@ -43,9 +46,9 @@ def notice(text: str) -> None:
 
 @dataclasses.dataclass
 class JobCall:
-    """A call of ask, extract or rag that was understood and not yet run."""
+    """A call of a task that was understood and not yet run."""
 
-    name: str  # ask, extract, rag
+    name: str  # ask, extract, rag, map, filter, rank, group, join
     data: Data
     task: dict[str, Any]  # options of the task, by our names
     job: dict[str, Any]  # those of input and output
@@ -57,6 +60,7 @@ class JobCall:
     reads: Sequence[tuple[str, str]] = ()  # what else is read, as (what it is, path)
     #: The task with everything open that it needs, for as long as it runs.
     opened: Callable[[Mapping[str, Any], int], ContextManager[dict[str, Any]]] | None = None
+    right: Data = None  # of a join: the other table
 
     def __post_init__(self) -> None:
         path = (str, os.PathLike)
@@ -73,6 +77,8 @@ class JobCall:
         if shard is not None and not (isinstance(shard, (tuple, list)) and len(shard) == 2):
             raise Error(f"shard: expected (i, n), such as (1, 8), found {shard!r}")
         self.data = as_table(self.data, self.name, self.job["fields"])
+        if self.name == "join":
+            self.right = as_table(self.right, self.name, None)
 
     @property
     def flat(self) -> dict[str, str] | None:
@@ -82,8 +88,36 @@ class JobCall:
 
     def columns(self) -> InputColumns:
         """What will be kept of the input beside the job. Names in the template are read too."""
-        return InputColumns(self.name, self.job["fields"], flat=list(self.flat or ()), needed=template_names(self.task),
-                            asked_of_all=self.asked_of_all)
+        fields = self.job["fields"] or {}
+        if self.name == "join":
+            return PairColumns(fields, _native.table_columns(self.task["prompt"], self.task["columns"]))
+        needed = template_names(self.task)
+        if self.name in TABLE_TASKS:
+            names = _native.table_columns(self.task["prompt"], self.task["columns"])
+            needed = [fields.get(name, name) for name in names]
+        return InputColumns(self.name, fields, flat=list(self.flat or ()), needed=needed, asked_of_all=self.asked_of_all)
+
+    @property
+    def staged(self) -> str:
+        """Of jobs that write their output when all rows are there: what the name of these rows has behind its own."""
+        if self.name == "filter" and self.task.get("large") is not None:
+            return ".small.jsonl"
+        return ".rows.jsonl" if self.name in ("rank", "group") else ""
+
+    @property
+    def reader(self) -> str:
+        """The task whose default model it takes."""
+        return "ask" if self.name in TABLE_TASKS else self.name
+
+    def inputs(self, folder: Folder, columns: InputColumns) -> list[str]:
+        """The files to read, rows in memory written out. Of a join the left table's."""
+        if not isinstance(columns, PairColumns):
+            return folder.inputs(self.data, columns, self.job["limit"])
+        right = folder.inputs(self.right, columns.right, name="right")
+        if len(right) != 1:
+            raise Error(f"right: expected one table, found {len(right)} files")
+        columns.right_file = right[0]
+        return folder.inputs(self.data, columns.left, name="left")
 
     @property
     def asked_of_all(self) -> bool:
@@ -120,14 +154,19 @@ def run_job(call: JobCall, control: JobControl | None = None, feeds: bool = Fals
     if job["resume"] and target is None:
         raise Error("resume: expected output=…, the file of the job that shall go on")
     if target is not None:
-        check_output(target, [*input_files(call.data), *call.reads], overwrite=job["overwrite"], resume=job["resume"])
+        others = [("the right table", path) for _, path in input_files(call.right)] if call.name == "join" else []
+        check_output(target, [*input_files(call.data), *others, *call.reads], overwrite=job["overwrite"],
+                     resume=job["resume"], staged=call.staged)
     with Folder() as folder, _storage.local_output(target, folder.path, job) as place, call.native_task() as task:
-        table = ParquetJob(place, job) if place is not None and is_parquet(place) else None
+        table = ParquetJob(place, job, call.staged) if place is not None and is_parquet(place) else None
         columns = call.columns()
         feeder = Feeder(folder, call.data, columns, job["limit"]) if feeds and hasattr(call.data, "__next__") else None
-        inputs = folder.inputs(call.data, columns, job["limit"]) if feeder is None else [feeder.path]
+        inputs = call.inputs(folder, columns) if feeder is None else [feeder.path]
+        if isinstance(columns, PairColumns):
+            task = {**task, "right": columns.right_file}
         if table is not None:
-            check_arrow(columns)
+            for part in columns.parts():
+                check_arrow(part)
         written = str(folder.path / "out.jsonl") if place is None else place if table is None else table.rows_file
         options = native_job(job, inputs)
         options["output"] = written
@@ -136,7 +175,7 @@ def run_job(call: JobCall, control: JobControl | None = None, feeds: bool = Fals
         if copy is not None:
             options["rows_copy"] = str(copy)
         options["input_names"] = folder.names
-        with models.use(call.model, call.name, control.check) as loaded, progress_call(call.progress) as shown, \
+        with models.use(call.model, call.reader, control.check) as loaded, progress_call(call.progress) as shown, \
                 feeder or contextlib.nullcontext():
             # Never written to.
             options["other_files"] = [("the model", file) for file in _native.files_of_model(loaded.path)] + list(call.reads)

@@ -65,6 +65,25 @@ FIXED: dict[str, dict[str, str]] = {
         "error": _ERROR,
     },
 }
+FIXED["map"] = {name: FIXED["ask"][name] for name in FIXED["ask"] if name not in ("question_id", "question", "start", "end")}
+FIXED["filter"] = {
+    "id": "id",
+    "keep": "bool",
+    "probability": "double",
+    "confidence": "double",
+    "decided_by": "string",
+    "error": _ERROR,
+}
+FIXED["join"] = {name: kind for name, kind in FIXED["filter"].items() if name != "decided_by"}
+FIXED["rank"] = {
+    "id": "id",
+    "rank": "int64",
+    "score": "double",
+    "probabilities": "list<double>",
+    "confidence": "double",
+    "error": _ERROR,
+}
+FIXED["group"] = {"group": "string", "rows": "int64", "members": "list<id>", "id": "id", "error": _ERROR}
 # Fields of rows that only some options give: they are in `more`.
 MORE = {
     "ask": {
@@ -113,7 +132,12 @@ MORE = {
         "trace",
     },
     "embed": set(),
+    "filter": set(),
+    "join": set(),
+    "rank": set(),
+    "group": set(),
 }
+MORE["map"] = MORE["ask"]
 _PANDAS = {"int64": "Int64", "double": "float64", "bool": "boolean"}
 
 
@@ -170,10 +194,12 @@ class Results:
         self.columns = columns if columns is not None and columns.store is not None else None
         self.asked_of_all = asked_of_all  # questions of the call, whose ids are no column of the input
         self.places: list[int | None] = [] if self.columns is None else self.columns.places.of(rows)
-        if None in self.places:  # some rows come from elsewhere, such as a file beside the tables
+        if None in self.places or task == "group":  # some rows come from elsewhere, such as a file beside the tables
             self.columns = None
 
     def _values(self, name: str) -> list[Any]:
+        if name == "keep":  # rows that are dropped come out with all=True alone
+            return [row.get(name, None if "error" in row else True) for row in self.rows]
         if name != "more":
             return [row.get(name) for row in self.rows]
         return [{one: row[one] for one in row if one in MORE[self.task]} or None for row in self.rows]
@@ -203,6 +229,8 @@ class Results:
                 found[name] = self.columns.store.arrow(own, self.places)
             elif name == "id":
                 found[name] = _id_array(self._values(name), self.columns is not None and self.columns.numbered)
+            elif kind == "list<id>":
+                found[name] = _id_lists(self._values(name))
             else:
                 form = _FORM.get(kind, lambda value: value)
                 found[name] = arrow.array([form(value) for value in self._values(name)], type=_arrow_type(kind))
@@ -292,6 +320,14 @@ def _id_array(values: Sequence[Any], numbered: bool) -> Any:
     if numbered or whole and any(value is not None for value in values):
         return arrow.array(values, type=arrow.int64())
     return arrow.array([id_text(value) for value in values], type=arrow.string())
+
+
+def _id_lists(values: Sequence[Any]) -> Any:
+    """Lists of ids, each as a column of all of them would have it."""
+    arrow = pyarrow()
+    flat = _id_array([one for ids in values for one in ids or []], False)
+    kept = iter(flat.to_pylist())
+    return arrow.array([None if ids is None else [next(kept) for _ in ids] for ids in values], arrow.list_(flat.type))
 
 
 def pandas_types(columns: Mapping[str, Any], plain: set[str]) -> str:

@@ -16,6 +16,7 @@ from . import _storage
 from ._columns import ArrowStore, InputColumns, PandasStore, PolarsStore, RowStore
 from ._errors import Error
 from ._names import DOCUMENT_FIELD
+from ._option_table import TABLE_TASKS
 
 #: A file or several, texts, rows as dicts, a table of pandas, Polars or Arrow, or what has `__arrow_c_stream__`.
 Data = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]], Iterable[Mapping[str, Any]], Any]
@@ -309,9 +310,10 @@ def _python_values(column: Any) -> list[Any]:
         return values
 
 
-def _our_names(fields: Mapping[str, str] | None) -> frozenset[str]:
+def _our_names(columns: InputColumns) -> frozenset[str]:
     """Columns whose empty cells say nothing, by the input's names of them."""
-    return frozenset(_OURS | {theirs for ours, theirs in (fields or {}).items() if ours in _OURS})
+    ours_of = {"id"} if columns.task in TABLE_TASKS else _OURS
+    return frozenset(ours_of | {theirs for ours, theirs in columns.fields.items() if ours in ours_of})
 
 
 def _zipped(
@@ -346,7 +348,7 @@ def _arrow_rows(batches: Iterable[Any], columns: InputColumns) -> Iterator[dict[
             batch.schema.names,
             [_python_values(column) for column in batch.columns],
             batch.num_rows,
-            _our_names(columns.fields),
+            _our_names(columns),
         )
 
 
@@ -380,7 +382,7 @@ def _pandas_rows(given: Any, columns: InputColumns) -> Iterator[dict[str, Any]]:
     names = list(frame.columns)
     columns.check(names)
     columns.store = PandasStore(frame[columns.kept(names)])
-    return _zipped(names, [frame[name] for name in names], len(frame), _our_names(columns.fields))
+    return _zipped(names, [frame[name] for name in names], len(frame), _our_names(columns))
 
 
 def _polars_rows(frames: Iterable[Any], schema: Any, columns: InputColumns) -> Iterator[dict[str, Any]]:
@@ -396,7 +398,7 @@ def _polars_rows(frames: Iterable[Any], schema: Any, columns: InputColumns) -> I
                     part.columns,
                     [_polars_values(one) for one in part.get_columns()],
                     part.height,
-                    _our_names(columns.fields),
+                    _our_names(columns),
                 )
 
     return rows()
@@ -431,10 +433,11 @@ def _dict_rows(data: Iterable[Any], columns: InputColumns) -> Iterator[dict[str,
         raise Error(f"data: expected files, texts, rows or a table, found {type(data).__name__}", "input")
     columns.store = RowStore()
     document = columns.fields.get(DOCUMENT_FIELD[columns.task], DOCUMENT_FIELD[columns.task])
+    carries_all = columns.task in TABLE_TASKS
     for place, row in enumerate(data):
         if not isinstance(row, Mapping):
             raise Error(f"row {place}: expected a dict, found {type(row).__name__}", "input", row=place)
-        columns.store.add({str(name): value for name, value in row.items() if name != document})
+        columns.store.add({str(name): value for name, value in row.items() if carries_all or name != document})
         yield dict(row)
 
 
@@ -464,14 +467,16 @@ def _some_have_ids(data: Any, their_id: str) -> bool:
     return False
 
 
-def iterate_rows(data: Data, columns: InputColumns, limit: int | None = None) -> Iterator[Mapping[str, Any]]:
+def iterate_rows(
+    data: Data, columns: InputColumns, limit: int | None = None, name: str = "rows"
+) -> Iterator[Mapping[str, Any]]:
     """Rows that are in memory, one after another and no more than `limit`, each with an id: its own, a pandas
     index's, or its place from 0; ``row 7`` among rows that have ids of their own."""
     their_id = columns.their_id
     rows = _rows_of(data, columns)
     has_ids = columns.has_column("id") is not None or _some_have_ids(data, their_id)
     columns.numbered = not has_ids and columns.is_table
-    columns.places.begin("rows")
+    columns.places.begin(name)
     question = columns.fields.get("question_id", "question_id")
     for place, row in enumerate(itertools.islice(rows, limit)):
         if row.get(their_id) is None:

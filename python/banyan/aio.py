@@ -2,7 +2,7 @@
 
     rows = await banyan.aio.ask(pages, "Who signed it?")
 
-Parameters and results are those of `banyan.ask`, `extract`, `rag` and `embed`. The job computes on a thread of its own;
+Parameters and results are those of `banyan.ask`, `extract`, `rag`, `embed`, `map`, `rank`, `group` and `join`. The job computes on a thread of its own;
 the loop and its pool stay free. A coroutine that is cancelled ends its job within one step of the engine, some thousand
 tokens of an encoder, or one matrix of a model that is being loaded. `banyan.stream` has rows as they come, for ``async for`` too.
 """
@@ -22,9 +22,14 @@ from ._rag import rag as _rag
 from ._rag import rag_call
 from ._rows import Rows
 from ._run import JobCall, run_job
+from ._table import group as _group
+from ._table import join as _join
+from ._table import join_call, table_call
+from ._table import map as _map
+from ._table import rank as _rank
 from ._threads import as_coroutine_of, on_thread
 
-__all__ = ["ask", "embed", "extract", "rag"]
+__all__ = ["ask", "embed", "extract", "group", "join", "map", "rag", "rank"]
 
 
 async def _run(call: JobCall) -> Rows:
@@ -61,6 +66,30 @@ async def rag(*arguments: Any, **named: Any) -> Rows:
     'Anna'
     """
     return await _run(rag_call(*arguments, **named))
+
+
+@as_coroutine_of(_map)
+async def map(*arguments: Any, **named: Any) -> Rows:
+    """`banyan.map`."""
+    return await _run(table_call("map", *arguments, **named))
+
+
+@as_coroutine_of(_rank)
+async def rank(*arguments: Any, **named: Any) -> Rows:
+    """`banyan.rank`."""
+    return await _run(table_call("rank", *arguments, **named))
+
+
+@as_coroutine_of(_group)
+async def group(*arguments: Any, **named: Any) -> Rows:
+    """`banyan.group`."""
+    return await _run(table_call("group", *arguments, **named))
+
+
+@as_coroutine_of(_join)
+async def join(*arguments: Any, **named: Any) -> Rows:
+    """`banyan.join`."""
+    return await _run(join_call(*arguments, **named))
 
 
 @as_coroutine_of(_embed)

@@ -25,7 +25,25 @@ from ._schema_types import sql_structure
 from ._tables import pyarrow
 
 CACHE_TABLE = "banyan_cache"
-_FUNCTIONS = ("ask", "ask_choice", "extract_json", "embed", "banyan_error_list")
+_FUNCTIONS = ("ask", "ask_choice", "extract_json", "embed", "banyan_error_list", "banyan_map_json", "banyan_filter_json",
+              "banyan_score_json", "banyan_pairs")
+# Rows of tables: a struct is one, and a text is its column `text`. Whole tables come by their names.
+_MACROS = (
+    "banyan_map(r, prompt) AS banyan_map_json(to_json(r), prompt, []), "
+    "(r, prompt, labels) AS banyan_map_json(to_json(r), prompt, labels)",
+    "banyan_score(r, statement) AS banyan_score_json(to_json(r), statement)",
+    "banyan_filter(r, statement) AS banyan_filter_json(to_json(r), statement)",
+    """banyan_rank(tbl, statement) AS TABLE
+    SELECT r.*, banyan_score_json(to_json(r), statement) AS score FROM query_table(tbl) AS r ORDER BY score DESC NULLS LAST""",
+    """banyan_group(tbl, question, labels) AS TABLE
+    SELECT banyan_map_json(to_json(r), question, labels) AS "group", count(*) AS rows, list(r) AS members
+    FROM query_table(tbl) AS r GROUP BY ALL ORDER BY rows DESC, "group" ASC""",
+    """banyan_join(left_table, right_table, statement) AS TABLE
+    WITH a AS MATERIALIZED (SELECT row_number() OVER () - 1 AS i, r FROM query_table(left_table) AS r),
+        b AS MATERIALIZED (SELECT row_number() OVER () - 1 AS i, r FROM query_table(right_table) AS r),
+        p AS MATERIALIZED (SELECT unnest(banyan_pairs((SELECT list(to_json(r)::VARCHAR ORDER BY i) FROM a),
+            (SELECT list(to_json(r)::VARCHAR ORDER BY i) FROM b), statement), recursive := true))
+    SELECT a.r AS "left", b.r AS "right", p.probability FROM p JOIN a ON a.i = p.l JOIN b ON b.i = p.r ORDER BY p.n""")
 
 
 class TableCache:
@@ -109,6 +127,12 @@ def register(con: Any, *, model: Model | str | os.PathLike[str] | None = None,
     | `extract_NAME(text)`, for each of `schemas` | STRUCT of the schema's types |
     | `extract_json(text, schema)` | the values as JSON, by a schema that stands in the query |
     | `embed(text)` | FLOAT[], with `encoder` |
+    | `banyan_map(row, prompt)`, `banyan_map(row, prompt, labels)` | VARCHAR; a row is a struct, or a text |
+    | `banyan_filter(row, statement)` | BOOLEAN |
+    | `banyan_score(row, statement)` | DOUBLE: the probability that it is true |
+    | `FROM banyan_rank('table', statement)` | its rows by falling `score` |
+    | `FROM banyan_group('table', question, labels)` | `group`, `rows`, `members` |
+    | `FROM banyan_join('left', 'right', statement)` | `left`, `right`: rows as structs; `probability` |
     | `banyan_errors()` | a table: task, about, text, reason |
 
     `model` and `encoder` are loaded ones, or names and paths; without a model each function has the default that
@@ -183,11 +207,29 @@ def _create(con: Any, answers: Answers, arrow: Any) -> None:
     def error_list() -> list[dict[str, str]]:
         return [vars(error) for error in answers.errors]
 
+    def map_rows(row: Any, prompt: Any, labels: Any) -> Any:
+        return arrow.array(answers(cells_of("map", row.to_pylist(), prompt.to_pylist(), labels.to_pylist())), arrow.string())
+
+    def score_rows(row: Any, statement: Any) -> Any:
+        return arrow.array(answers(cells_of("score", row.to_pylist(), statement.to_pylist())), arrow.float64())
+
+    def filter_rows(row: Any, statement: Any) -> Any:
+        return arrow.array(answers(cells_of("filter", row.to_pylist(), statement.to_pylist())), arrow.bool_())
+
+    def pairs(left: Any, right: Any, statement: Any) -> Any:
+        tables = [json.dumps([a or [], b or []], ensure_ascii=False) for a, b in zip(left.to_pylist(), right.to_pylist())]
+        found = arrow.struct([("n", arrow.int64()), ("l", arrow.int64()), ("r", arrow.int64()), ("probability", arrow.float64())])
+        return arrow.array(answers(cells_of("join", tables, statement.to_pylist())), arrow.list_(found))
+
     text = "VARCHAR"
     functions: list[tuple[str, Any, list[str], str]] = [
         ("ask", ask_texts, [text, text], text),
         ("ask_choice", ask_labels, [text, text, "VARCHAR[]"], "STRUCT(label VARCHAR, probability DOUBLE)"),
-        ("extract_json", extract_json, [text, text], text)]
+        ("extract_json", extract_json, [text, text], text),
+        ("banyan_map_json", map_rows, [text, text, "VARCHAR[]"], text),
+        ("banyan_filter_json", filter_rows, [text, text], "BOOLEAN"),
+        ("banyan_score_json", score_rows, [text, text], "DOUBLE"),
+        ("banyan_pairs", pairs, ["VARCHAR[]", "VARCHAR[]", text], "STRUCT(n BIGINT, l BIGINT, r BIGINT, probability DOUBLE)[]")]
     if answers.encoder is not None:
         functions.append(("embed", embed_texts, [text], "FLOAT[]"))
     for name in _FUNCTIONS:
@@ -201,3 +243,5 @@ def _create(con: Any, answers: Answers, arrow: Any) -> None:
                         "STRUCT(task VARCHAR, about VARCHAR, text VARCHAR, reason VARCHAR)[]", side_effects=True)
     con.execute("CREATE OR REPLACE TEMP MACRO banyan_errors() AS TABLE "
                 "SELECT unnest(banyan_error_list(), recursive := true)")
+    for macro in _MACROS:
+        con.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")

@@ -16,7 +16,9 @@ import pandas
 
 from ._answers import Answers
 from ._errors import Error
-from ._frames import REASON, answered, asked_columns, choice_labels, result_names, text_cells
+from ._embed import Encoder
+from ._frames import (REASON, answered, asked_cells, asked_columns, asked_rows, check_free, choice_labels, groups_of, joined,
+                      kept_places, prompt_columns, result_names, text_cells)
 from ._model import Model
 from ._options import Path
 
@@ -56,6 +58,114 @@ class BanyanFrame:
         named = result_names(questions, self._frame.columns, errors)
         columns = asked_columns(text_cells(_column(self._frame, text)), named, model, options, errors)
         return pandas.concat([self._frame, pandas.DataFrame(columns, index=self._frame.index, dtype=object)], axis=1)
+
+
+    def _read(self, prompt: str, columns: Sequence[str]) -> Any:
+        """The columns that a prompt is made of; rows are called by their places."""
+        needed = prompt_columns(prompt, columns, [str(name) for name in self._frame.columns])
+        frame: Any = self._frame
+        return frame[[name for name in frame.columns if str(name) in needed]].reset_index(drop=True)
+
+    def map(
+        self,
+        prompts: str | Mapping[str, str],
+        *,
+        columns: Sequence[str] = (),
+        choices: Sequence[str] = (),
+        model: Model | Path | None = None,
+        errors: bool = False,
+        **options: Any,
+    ) -> pandas.DataFrame:
+        """The frame with an answer for every row, as `banyan.map` gives it: a column ``answer``, or one for every name of
+        a dict of prompts.
+
+        >>> import pandas, banyan.pandas
+        >>> boats = pandas.DataFrame({"page": ["Anna steers the ferry."]})
+        >>> boats.banyan.map({"who": "Who steers?"}, columns=["page"])["who"].tolist()
+        ['Anna']
+        """
+        found: dict[str, list[str | None]] = {}
+        for name, prompt in result_names(prompts, self._frame.columns, errors).items():
+            read = self._read(prompt, columns)
+            found[name], reasons = asked_cells(read, prompt, columns, choices, len(read), model, options)
+            if errors:
+                found[REASON.format(name)] = reasons
+        return pandas.concat([self._frame, pandas.DataFrame(found, index=self._frame.index, dtype=object)], axis=1)
+
+    def filter(
+        self, statement: str, *, columns: Sequence[str] = (), model: Model | Path | None = None, **options: Any
+    ) -> pandas.DataFrame:
+        """The rows of which the statement is true, as `banyan.filter` finds them.
+
+        >>> import pandas, banyan.pandas
+        >>> boats = pandas.DataFrame({"page": ["Anna steers the ferry."]})
+        >>> list(boats.banyan.filter("{page} is about a boat.", threshold=0.0).columns)
+        ['page']
+        """
+        frame: Any = self._frame
+        found = asked_rows("filter", self._read(statement, columns), statement, columns, model, options)
+        kept: pandas.DataFrame = frame.iloc[kept_places(found)]
+        return kept
+
+    def rank(
+        self, statement: str, *, columns: Sequence[str] = (), model: Model | Path | None = None, **options: Any
+    ) -> pandas.DataFrame:
+        """The rows by falling ``score``, as `banyan.rank` gives it.
+
+        >>> import pandas, banyan.pandas
+        >>> boats = pandas.DataFrame({"page": ["Anna steers the ferry."]})
+        >>> list(boats.banyan.rank("{page} is about a boat.").columns)
+        ['page', 'score']
+        """
+        check_free("score", self._frame.columns)
+        found = asked_rows("rank", self._read(statement, columns), statement, columns, model, options)
+        frame: Any = self._frame
+        scores = [float("nan") if "error" in row else row["score"] for _, row in found]
+        ordered: pandas.DataFrame = frame.iloc[[place for place, _ in found]].assign(score=scores)
+        return ordered
+
+    def group(
+        self,
+        question: str,
+        *,
+        columns: Sequence[str] = (),
+        choices: Sequence[str] = (),
+        model: Model | Path | None = None,
+        **options: Any,
+    ) -> pandas.DataFrame:
+        """Groups of rows with one answer, as `banyan.group` finds them: ``group``, ``rows`` and ``members``, labels of
+        the index.
+
+        >>> import pandas, banyan.pandas
+        >>> boats = pandas.DataFrame({"page": ["Anna steers the ferry."]})
+        >>> boats.banyan.group("Who steers?", columns=["page"], choices=["Anna", "Ivan"])["rows"].tolist()
+        [1, 0]
+        """
+        found = groups_of(self._read(question, columns), question, columns, choices, model, options)
+        labels = list(self._frame.index)
+        return pandas.DataFrame({
+            "group": pandas.Series([name for name, _ in found], dtype=object),
+            "rows": [len(places) for _, places in found],
+            "members": pandas.Series([[labels[place] for place in places] for _, places in found], dtype=object)})
+
+    def join(
+        self,
+        right: pandas.DataFrame,
+        statement: str,
+        *,
+        candidates: int = 10,
+        encoder: Encoder | Path | None = None,
+        model: Model | Path | None = None,
+        **options: Any,
+    ) -> pandas.DataFrame:
+        """The pairs of rows of which the statement is true, as `banyan.join` finds them.
+
+        >>> import pandas, banyan.pandas
+        >>> boats = pandas.DataFrame({"page": ["Anna steers the ferry."]})
+        >>> len(boats.banyan.join(boats, "{left.page} says {right.page}", threshold=0.0))
+        1
+        """
+        return joined(self._frame, right, statement, candidates, encoder, model, options).to_pandas()
 
 
 @pandas.api.extensions.register_series_accessor("banyan")

@@ -1,5 +1,11 @@
-// ask, extract and rag as jobs: the same code that the command line runs, on files.
+// The tasks as jobs: the same code that the command line runs, on files.
 #include <functional>
+#include <list>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "banyan/row_columns.h"
 #include "bound.h"
@@ -83,27 +89,70 @@ class JobCalls {
   std::exception_ptr raised_;
 };
 
-// Returns the receipt as JSON. `run` holds the model's lock and not the GIL.
+struct JobShape {
+  const char* document_field;
+  std::vector<std::vector<std::string>> needed_columns;
+  bool staged = false;           // the output is written at the end: it need not be there to go on
+  BoundModel* second = nullptr;  // which the job computes with as well
+};
+
+// Returns the receipt as JSON. `run` holds the models' locks and not the GIL.
 std::string RunJob(
-    BoundModel& model, const nb::dict& job_values, JobListener listener, const char* document_field,
-    std::vector<std::vector<std::string>> needed_columns,
+    BoundModel& model, const nb::dict& job_values, JobListener listener, JobShape shape,
     const std::function<JobReceipt(std::shared_ptr<Model>, const JobOptions&)>& run) {
   const std::shared_ptr<Model> loaded = model.model.get("model");
   JobOptions job = ReadAll(job_values, JobOptionsOf);
-  job.document_field = document_field;
+  job.document_field = shape.document_field;
   job.other_document_field = job.document_field == "text" ? "context" : "text";
-  job.needed_columns = std::move(needed_columns);
+  job.needed_columns = std::move(shape.needed_columns);
   JobCalls calls(job, std::move(listener));
+  // In one order, whoever asks for them.
+  std::set<ComputeLock*> locks = {model.compute_lock.get()};
+  if (shape.second != nullptr) locks.insert(shape.second->compute_lock.get());
   JobReceipt receipt;
   {
     const nb::gil_scoped_release unlocked;
-    CheckJob(job);
-    const JobLock lock(*model.compute_lock, calls.interruption());
+    JobOptions checked = job;
+    if (shape.staged) {
+      checked.overwrite |= job.resume;
+      checked.resume = checked.retry_errors = false;
+    }
+    CheckJob(checked);
+    std::list<JobLock> held;
+    for (ComputeLock* lock : locks) held.emplace_back(*lock, calls.interruption());
     receipt = run(loaded, job);
   }
   calls.Raise();
   if (receipt.end == JobEnd::kUnreadable) throw Error(ErrorKind::kInput, receipt.stopped_at);
   return receipt.ToJson();
+}
+
+// A task of tables, with one model or two.
+std::string RunTableCall(BoundModel& model, const EngineOptions& engine, const TableCall& call,
+                         const nb::dict& job, JobListener listener) {
+  BoundModel* large = nullptr;
+  if (call.large.is_valid() && !nb::try_cast<BoundModel*>(call.large, large)) {
+    throw Error(ErrorKind::kUsage, "large: expected a Model");
+  }
+  const std::shared_ptr<Model> second = large == nullptr ? nullptr : large->model.get("large");
+  const JobOptions read = ReadAll(job, JobOptionsOf);
+  CheckTable(engine, call.table, read);
+  JobShape shape{"text", {}};
+  if (!call.join) shape.needed_columns = NeededColumns(call.table, read);
+  const TableOperator op = call.table.op;
+  shape.staged = second || op == TableOperator::kRank || op == TableOperator::kGroup;
+  shape.second = large;
+  return RunJob(
+      model, job, std::move(listener), std::move(shape),
+      [&](std::shared_ptr<Model> loaded, const JobOptions& options) {
+        if (second) {
+          return RunPromisedFilter(std::move(loaded), second, engine, call.table, options);
+        }
+        if (!call.join) return RunTable(std::move(loaded), engine, call.table, options);
+        JobReceipt receipt = RunJoin(std::move(loaded), engine, call.table, *call.join, options);
+        receipt.task = "join";
+        return receipt;
+      });
 }
 
 // What a job would do, as JSON. `estimate` holds the model's lock and not the GIL.
@@ -148,7 +197,7 @@ void AddJobs(nb::module_& module) {
          nb::object progress, nb::object notice, nb::object look) {
         const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
         const AskOptions options = ReadAll(task, AskOptionsOf);
-        return RunJob(model, job, {progress, notice, look}, "context", NeededColumns(options),
+        return RunJob(model, job, {progress, notice, look}, {"context", NeededColumns(options)},
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
                         return RunAsk(std::move(loaded), engine_options, options, j);
                       });
@@ -162,7 +211,7 @@ void AddJobs(nb::module_& module) {
         const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
         const ExtractOptions options = ReadAll(task, ExtractOptionsOf);
         ParseExtractSchema(options.schema, options.schema_name);  // refused before anything is read
-        return RunJob(model, job, {progress, notice, look}, "text", {{"text"}},
+        return RunJob(model, job, {progress, notice, look}, {"text", {{"text"}}},
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
                         return RunExtract(std::move(loaded), engine_options, options, j);
                       });
@@ -175,13 +224,30 @@ void AddJobs(nb::module_& module) {
          nb::object progress, nb::object notice, nb::object look) {
         const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
         const RagOptions options = ReadAll(task, RagOptionsOf);
-        return RunJob(model, job, {progress, notice, look}, "context", {},
+        return RunJob(model, job, {progress, notice, look}, {"context", {}},
                       [&](std::shared_ptr<Model> loaded, const JobOptions& j) {
                         return RunRag(std::move(loaded), engine_options, options, j);
                       });
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
       nb::arg().none());
+  module.def(
+      "run_table",
+      [](BoundModel& model, const nb::dict& engine, const nb::dict& task, const nb::dict& job,
+         nb::object progress, nb::object notice, nb::object look) {
+        const EngineOptions engine_options = ReadAll(engine, EngineOptionsOf);
+        const TableCall call = ReadAll(task, TableCallOf);
+        return RunTableCall(model, engine_options, call, job, {progress, notice, look});
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+      nb::arg().none());
+  // The columns that a prompt is made of.
+  module.def("table_columns", [](const std::string& prompt, std::vector<std::string> columns) {
+    TableAskOptions table;
+    table.prompt = prompt;
+    table.columns = std::move(columns);
+    return TableColumnsOf(table);
+  });
   module.def("carried_names", CarriedFieldNames);
   module.def("flat_columns", [](const std::string& schema) {
     std::vector<std::pair<std::string, std::string>> columns;
@@ -201,6 +267,29 @@ void AddJobs(nb::module_& module) {
                                 const nb::dict& job) {
     const AskOptions options = ReadAll(task, AskOptionsOf);
     return Estimate(model, engine, job, "context", options, EstimateAsk);
+  });
+  module.def("show_table_prompts",
+             [](BoundModel& model, const nb::dict& task, const nb::dict& job) {
+               const TableCall call = ReadAll(task, TableCallOf);
+               const JobOptions read = ReadAll(job, JobOptionsOf);
+               const std::shared_ptr<Model> loaded = model.model.get("model");
+               const nb::gil_scoped_release unlocked;
+               return ShowTablePrompts(loaded, call.table, read);
+             });
+  // The estimate, and the plan of columns and rows.
+  module.def("estimate_table", [](BoundModel& model, const nb::dict& engine, const nb::dict& task,
+                                  const nb::dict& job) {
+    const TableCall call = ReadAll(task, TableCallOf);
+    std::string plan;
+    std::string found =
+        Estimate(model, engine, job, "text", call.table,
+                 [&](std::shared_ptr<Model> loaded, const EngineOptions& engine_options,
+                     const TableAskOptions& table, JobOptions read) {
+                   read.needed_columns = NeededColumns(table, read);
+                   read.explain = [&](const std::string& text) { plan += text; };
+                   return EstimateTable(std::move(loaded), engine_options, table, read);
+                 });
+    return std::make_pair(std::move(found), std::move(plan));
   });
   module.def("estimate_extract", [](BoundModel& model, const nb::dict& engine, const nb::dict& task,
                                     const nb::dict& job) {

@@ -1,4 +1,4 @@
-// Options from Python dictionaries: the tables, and those of ask, extract and rag.
+// Options from Python dictionaries: the tables, and those of the tasks.
 #include "options.h"
 
 #include <map>
@@ -21,6 +21,7 @@ void ReadKind(const std::string& kind, OptionReader& reader) {
   if (kind == "ask") AskOptionsOf(reader);
   if (kind == "extract") ExtractOptionsOf(reader);
   if (kind == "rag") RagOptionsOf(reader);
+  if (kind == "table") TableCallOf(reader);
   if (kind == "job") JobOptionsOf(reader);
 }
 
@@ -201,7 +202,7 @@ void CheckOptionsOf(const std::string& kind, const nb::dict& values) {
   reader.Finish();
 }
 
-// The options of ask, extract and rag.
+// The options of the tasks.
 
 AskOptions AskOptionsOf(OptionReader& reader) {
   AskOptions options;
@@ -217,6 +218,39 @@ ExtractOptions ExtractOptionsOf(OptionReader& reader) {
   reader.ReadTable(Bind(options));
   options.schema_name = "schema";
   return options;
+}
+
+TableCall TableCallOf(OptionReader& reader) {
+  static const OptionNames<TableOperator> operators = {{"map", TableOperator::kMap},
+                                                       {"filter", TableOperator::kFilter},
+                                                       {"rank", TableOperator::kRank},
+                                                       {"group", TableOperator::kGroup}};
+  TableCall call;
+  std::string name = "map";
+  reader.Read("operator", name);
+  call.table.op = NamedValue(name, "operator", operators);
+  reader.Read("prompt", call.table.prompt);
+  reader.ReadTable(Bind(call.table));
+  // The prompt is all that is asked, and `labels` are the choices.
+  BoundOptions asks = Bind(call.table.ask);
+  std::erase_if(asks, [](const BoundOption& option) {
+    return option.facts->name == "template" || option.facts->name == "choices";
+  });
+  reader.ReadTable(asks);
+  call.large = reader.Find("large");
+  JoinOptions join;
+  reader.Read("right", join.right);
+  reader.Read("candidates", join.candidates);
+  const nb::object encoder = reader.Find("encoder");
+  if (encoder.is_valid()) {
+    BoundEncoder* loaded = nullptr;
+    if (!nb::try_cast<BoundEncoder*>(encoder, loaded) || loaded == nullptr) {
+      throw Error(ErrorKind::kUsage, "encoder: expected an Encoder");
+    }
+    join.encoder = loaded->encoder.get("encoder");
+  }
+  if (!join.right.empty()) call.join = join;
+  return call;
 }
 
 RagOptions RagOptionsOf(OptionReader& reader) {

@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,8 +19,10 @@
 #include "banyan/error.h"
 #include "banyan/extract.h"
 #include "banyan/job.h"
+#include "banyan/join.h"
 #include "banyan/model.h"
 #include "banyan/rag.h"
+#include "banyan/table.h"
 #include "program/options.h"
 
 namespace banyan::python {
@@ -67,6 +70,14 @@ EngineOptions EngineOptionsOf(OptionReader& reader);
 AskOptions AskOptionsOf(OptionReader& reader);
 ExtractOptions ExtractOptionsOf(OptionReader& reader);
 RagOptions RagOptionsOf(OptionReader& reader);
+
+// A task of tables.
+struct TableCall {
+  TableAskOptions table;
+  std::optional<JoinOptions> join;  // where there is a right table
+  nb::object large;                 // a BoundModel, of a filter by two models; null: none
+};
+TableCall TableCallOf(OptionReader& reader);
 JobOptions JobOptionsOf(OptionReader& reader);
 // Throws kUsage for a smaller number.
 void AtLeast(const char* name, double value, double least);
@@ -84,7 +95,7 @@ Options ReadAll(const nb::dict& values, Options (*read)(OptionReader&)) {
 
 // Reads options of one of these kinds and lets go of them. Throws kUsage.
 void CheckOptionsOf(const std::string& kind, const nb::dict& values);
-// "model", "engine", "ask", "extract", "rag", "job": the names that there are.
+// "model", "engine", "ask", "extract", "rag", "table", "job": the names that there are.
 std::vector<std::string> OptionNamesOf(const std::string& kind);
 
 }  // namespace banyan::python

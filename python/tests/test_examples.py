@@ -12,7 +12,7 @@ from support import PackageTest
 
 #: Without one: what is made by the library alone, options, and what fetches from the index.
 WITHOUT = {"Answer", "AskOptions", "EngineOptions", "Event", "ExtractOptions", "Embeddings", "Error", "Filtered", "Passage",
-           "RagOptions", "Request", "SHIPPED_MODEL", "Timeout", "aio", "stream", "fetch_model", "Rows", "Encoder", "Ask"}
+           "RagOptions", "Request", "SHIPPED_MODEL", "TableOptions", "Timeout", "aio", "stream", "fetch_model", "Rows", "Encoder", "Ask"}
 
 
 class Examples(PackageTest):

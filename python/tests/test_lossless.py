@@ -487,8 +487,8 @@ class Columns(Tables):
         import pandas
 
         for data, words in (
-            (pandas.DataFrame({"a": ["x"]}), "found DataFrame"),
-            ("text", "found str"),
+            (pandas.DataFrame({"a": ["x"]}), "the prompt names no column"),
+            ("text", "no such file; a text is given as a list"),
             ([1], "row 0: expected a text, found int"),
         ):
             with self.refused(words):

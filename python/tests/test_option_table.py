@@ -25,7 +25,7 @@ def given(row, value):
 class Table(PackageTest):
     def read(self, row, value):
         """What the library makes of one option, without a job."""
-        names = {"ask": "ask", "extract": "extract", "rag": "rag", "job": "job", "model": "model", "engine": "engine",
+        names = {"ask": "ask", "extract": "extract", "rag": "rag", "table": "table", "job": "job", "model": "model", "engine": "engine",
                  "kv": "engine"}
         store = {"kv_store": self.path("store")} if row["table"] == "kv" else {}
         _native.read_options(names[row["table"]], {**store, row["name"]: given(row, value)})

@@ -9,7 +9,7 @@ import unittest.mock
 import banyan
 from banyan import _native
 from banyan._names import native_names
-from banyan._option_table import option_tables, options_of
+from banyan._option_table import TABLE_TASKS, job_names, option_tables, options_of
 from support import PackageTest, ROOT
 from test_embed import encoder_files
 
@@ -81,6 +81,24 @@ class Options(PackageTest):
 
     def test_rag(self):
         self.check(["rag"], banyan.rag, banyan.Model)
+
+    def test_tables(self):
+        known = set(_native.option_names("table"))
+        passed: set[str] = set()
+        for task in TABLE_TASKS:
+            call = getattr(banyan, task)
+            there = {{**RENAMED, "min_precision": "precision"}.get(name, name) for name in self.command_options(task)}
+            here = set(options_of(task)) | set(inspect.signature(call).parameters) | parameters(banyan.Model) | \
+                set(banyan.EngineOptions.__annotations__)
+            self.assertEqual(sorted(there - here - set(ELSEWHERE)), [], f"options that Python lacks: {task}")
+            own = set(options_of(task)) - job_names(task)
+            self.assertEqual(sorted(own - there), [], f"options that the program lacks: {task}")
+            passed |= set(native_names(task, dict.fromkeys(own)))
+            for name, option in options_of(task).items():
+                self.assertIn(f"| `{name}` | `{option.default!r}` |", call.__doc__)
+            self.assertLessEqual(set(options_of(task)), set(typing.get_type_hints(banyan.TableOptions)))
+        self.assertEqual(known - passed, {"operator", "prompt", "large", "right", "candidates", "encoder"})
+        self.assertEqual(passed - known, set())
 
     def test_embed(self):
         # Python reads these rows itself: UTF-8, of the kind that the file's name says, the text in `field`.

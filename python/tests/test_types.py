@@ -49,9 +49,9 @@ class Types(unittest.TestCase):
 
     def test_streams_and_coroutines_complete_as_the_functions_do(self):
         import banyan
-        for name in ("ask", "extract", "rag", "embed"):
+        for name in ("ask", "extract", "rag", "embed", "map", "rank", "group", "join"):
             wanted = list(inspect.signature(getattr(banyan, name)).parameters)
-            for module in (banyan.stream, banyan.aio) if name != "embed" else (banyan.aio,):
+            for module in (banyan.stream, banyan.aio) if name in ("ask", "extract", "rag") else (banyan.aio,):
                 self.assertEqual(list(inspect.signature(getattr(module, name)).parameters), wanted, (module, name))
 
     def test_a_wrong_name_and_a_wrong_value_are_found_by_the_checker(self):

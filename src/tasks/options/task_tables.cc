@@ -456,27 +456,27 @@ const OptionTable<TableAskOptions>& TableAskTable() {
                           "filter, with --large: this share of the rows that it is true of is "
                           "kept, or more, with --confidence; 0: not promised")
              .Range(0, 1)
-             .Interfaces(kCommandLine),
+             .Interfaces(kJobInterfaces),
          TableRow::Number("precision", &TableAskOptions::precision,
                           "filter, with --large: this share of the kept rows is right, or more, "
                           "with --confidence; 0: not promised")
              .Called("--min-precision")
              .Range(0, 1)
-             .Interfaces(kCommandLine),
+             .Interfaces(kJobInterfaces),
          TableRow::Number("confidence", &TableAskOptions::confidence,
                           "filter: that what is promised holds, over draws of the sample")
              .Range(0.5, 0.9999)
-             .Interfaces(kCommandLine),
+             .Interfaces(kJobInterfaces),
          TableRow::Whole("sample", &TableAskOptions::sample,
                          "filter: rows that the large model labels for the promise")
              .From(1)
              .Unit("rows")
-             .Interfaces(kCommandLine),
+             .Interfaces(kJobInterfaces),
          TableRow::Text("label", &TableAskOptions::label,
                         "filter: instead, the column that says true or false of a random sample "
                         "of the rows and is empty in others")
              .Placeholder("COLUMN")
-             .Interfaces(kCommandLine),
+             .Interfaces(kJobInterfaces),
          TableRow::Whole("top", &TableAskOptions::top, "rank: only the first N rows; 0: all")
              .From(0)
              .Unit("rows")
