@@ -1,56 +1,107 @@
 """What the order of columns does to a table: tokens, rows a second, and the answers.
 
-    python3 -m eval.column_order PROGRAM DATA… [--model MODEL] [--rows N] [--threads 2]
+    python3 -m eval.column_order PROGRAM DATA… [--model MODEL] [--adapter ADAPTER] [--rows N] [--texts N] [--plan] [--repeat 3]
 
-DATA are JSONL files: documents with questions ({"id","context","questions"}), or products with values ({"id","category",
-"text","values"}). Each becomes a table with a row for every question or value, in an order drawn at random: a number
-that never repeats, what the row is about, and the text. `banyan map` answers it in the given order, with --order auto,
-and `banyan ask` answers the same texts as it would without tables. F1 is SQuAD's, with 95 % intervals by bootstrap over
-documents; the difference of F1 is paired.
+DATA are JSONL files, packed or not: documents with questions ({"id","context","questions"}), or texts with values ({"id",
+"category","attributes","text","values"}). Each becomes a table with a row for every question or value, in an order drawn
+at random. Its columns: a number that never repeats, what the text is about, of values the attributes that are known (or,
+where all texts have the same, a column of each, that is asked about left empty), and the text.
+
+The plan: tokens of the cells alone, in the given order, in ours, in that of the published greedy algorithm (`eval.ggr`),
+and the bound that no order beats. `--plan` ends there. Then `banyan ask` answers the same prompts as it would without
+tables, and `banyan map` in the given order and with --order auto, in turns, `--repeat` times: rates are of processor time
+without loading the model, which other programs on the machine disturb least, and of the clock; ratios are medians. F1 is
+SQuAD's, with 95 % intervals by bootstrap over documents; the difference of F1 is paired; `null` answers every row by null.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+import os
 import pathlib
 import random
+import re
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any, Iterator
 
+from eval.ggr import ggr, tokens_shared
 from eval.metrics import interval, token_f1
 
-COLUMNS = ("number", "about", "text")
+Table = list[dict[str, Any]]
 
 
 def rows_of(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """A row for every question: what is asked, the gold answers, and the document that it belongs to."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
+    """A row for every question: its columns, what is asked, the gold answers, and the document that it belongs to."""
+    text = gzip.open(path, "rt", encoding="utf-8").read() if path.suffix == ".gz" else path.read_text(encoding="utf-8")
+    records = [json.loads(line) for line in text.splitlines()]
+    same = "values" in records[0] and len({record["category"] for record in records}) == 1
+    every = list(dict.fromkeys(name for record in records for name in record.get("attributes", [])))
+    for record in records:
         if "questions" in record:
-            about = record["id"].rsplit("-", 1)[0]
+            about = record["id"].removeprefix(record["dataset"] + "-").rsplit("-", 1)[0]
             for question in record["questions"]:
-                yield {"document": record["id"], "about": about, "text": record["context"], "question": question["question"],
-                       "gold": question["answers"]}
-        else:
-            for attribute, values in record["values"].items():
-                yield {"document": record["id"], "about": record["category"], "text": record["text"],
-                       "question": f"What is the {attribute.lower()}?", "gold": values}
+                yield {"document": record["id"], "columns": {"about": about, "text": record["context"]},
+                       "question": question["question"], "gold": question["answers"]}
+            continue
+        for attribute, values in record["values"].items():
+            others = {name: (record["values"].get(name) or [""])[0] if name != attribute else "" for name in every}
+            known = others if same else {"attributes": ", ".join(record["attributes"])}
+            yield {"document": record["id"], "columns": {"about": record["category"], **known, "text": record["text"]},
+                   "question": f"What is the {attribute.lower()}?", "gold": values or []}
 
 
-def table(path: pathlib.Path, count: int) -> list[dict[str, Any]]:
+def table(path: pathlib.Path, count: int, texts: int) -> Table:
     rows = list(rows_of(path))
-    random.Random(1).shuffle(rows)
-    return [{"id": number, "number": f"A-{number:05}", **row} for number, row in enumerate(rows[:count])]
+    draw = random.Random(1)
+    names = sorted({row["document"] for row in rows})
+    chosen = set(draw.sample(names, min(texts or len(names), len(names))))
+    rows = [row for row in rows if row["document"] in chosen]
+    draw.shuffle(rows)
+    return [{**row, "id": number, "columns": {"number": f"A-{number:05}", **row["columns"]}}
+            for number, row in enumerate(rows[:count])]
+
+
+def lengths_of(program: str, model: list[str], cells: list[list[str]]) -> list[dict[str, int]]:
+    """Tokens of the different texts of each column, as the program's tokenizer has them."""
+    asked = [json.dumps({"id": text, "kind": "tokenize", "text": text}) for column in cells for text in dict.fromkeys(column)]
+    found = subprocess.run([program, "ids", *model], input="\n".join(asked), capture_output=True, text=True, check=True)
+    tokens = {row["id"]: len(row["ids"]) for row in map(json.loads, found.stdout.splitlines())}
+    return [{text: tokens[text] for text in column} for column in cells]
+
+
+def plan(program: str, rows: Table, mapped: list[str], model: list[str]) -> dict[str, int]:
+    """Tokens by order. The program's own figures, and the reference's on the same cells."""
+    said = subprocess.run([*mapped, "--order", "auto", "--explain", "--dry-run"], capture_output=True, text=True, check=True)
+    numbers = [int(number) for number in re.findall(r"(\d+) (?:tokens as if|in the given|in this order)|fewer than (\d+)",
+                                                    said.stderr + said.stdout) for number in number if number]
+    found = dict(zip(("alone", "given", "auto", "bound"), numbers))
+    names = list(rows[0]["columns"])
+    cells = [[f"{name}: {row['columns'][name]}\n" for row in rows] for name in names] + [[row["question"] for row in rows]]
+    lengths = lengths_of(program, model, cells)
+    listed = list(zip(*cells))
+    alone = sum(lengths[column][text] for row in listed for column, text in enumerate(row))
+    if alone != found["alone"]:
+        raise SystemExit(f"the program counts {found['alone']} tokens of the cells, this {alone}")
+    found["ggr"] = tokens_shared(listed, lengths, ggr(listed, lengths, len(names)))
+    return found
 
 
 def run(arguments: list[str], folder: pathlib.Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows and the receipt."""
+    """The rows and the receipt, with the processor's time."""
     out, receipt = folder / "out.jsonl", folder / "receipt.json"
-    subprocess.run([*arguments, "-o", str(out), "--overwrite", "--receipt", str(receipt), "--quiet"], check=True)
-    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()], json.loads(receipt.read_text())
+    process = subprocess.Popen([*arguments, "-o", str(out), "--overwrite", "--receipt", str(receipt), "--quiet"])
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        raise SystemExit(f"this command ended with {os.waitstatus_to_exitcode(status)}: {' '.join(arguments)}")
+    said = json.loads(receipt.read_text())
+    said["processor"] = usage.ru_utime + usage.ru_stime - said["seconds"]["load"]
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()], said
 
 
 def mean_of(values: list[float], documents: list[str]) -> tuple[float, float, float]:
@@ -62,31 +113,62 @@ def mean_of(values: list[float], documents: list[str]) -> tuple[float, float, fl
     return 100 * sum(values) / len(values), 100 * low, 100 * high
 
 
-def measure(program: str, path: pathlib.Path, options: argparse.Namespace) -> None:
-    rows = table(path, options.rows)
+def write(rows: Table, folder: pathlib.Path) -> None:
+    with open(folder / "table.jsonl", "w", encoding="utf-8") as table_file, open(folder / "ask.jsonl", "w", encoding="utf-8") as ask:
+        for row in rows:
+            table_file.write(json.dumps({"id": row["id"], **row["columns"], "question": row["question"]}) + "\n")
+            context = "\n".join(f"{name}: {value}" for name, value in row["columns"].items())
+            ask.write(json.dumps({"id": row["id"], "context": context, "question": row["question"]}) + "\n")
+
+
+def answer(options: argparse.Namespace, rows: Table, mapped: list[str], model: list[str], folder: pathlib.Path) -> None:
     documents = [row["document"] for row in rows]
-    common = ["--threads", str(options.threads), "--max-new", "24", *(["-m", options.model] if options.model else [])]
-    print(f"{path.name}: {len(rows)} rows, {len(set(documents))} texts")
-    scores: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        (folder / "table.jsonl").write_text(
-            "".join(json.dumps({key: row[key] for key in ("id", *COLUMNS, "question")}) + "\n" for row in rows))
-        (folder / "ask.jsonl").write_text("".join(json.dumps({
-            "id": row["id"], "context": "\n".join(f"{column}: {row[column]}" for column in COLUMNS),
-            "question": row["question"]}) + "\n" for row in rows))
-        mapped = [program, "map", str(folder / "table.jsonl"), "{question}", "--columns", ",".join(COLUMNS)]
-        for title, arguments in (("ask", [program, "ask", str(folder / "ask.jsonl"), "--ordered"]),
-                                 ("given", mapped), ("auto", [*mapped, "--order", "auto"])):
-            answers, receipt = run([*arguments, *common], folder)
-            scores[title] = [token_f1(answer["answer"] or "null", row["gold"]) for answer, row in zip(answers, rows)]
-            mean, low, high = mean_of(scores[title], documents)
-            seconds = receipt["seconds"]["total"]
-            print(f"  {title:<6} {len(rows) / seconds:7.1f} rows/s   {receipt['prompt_tokens']:8} tokens, "
-                  f"{receipt['prefilled_tokens']:8} computed   F1 {mean:.1f} ({low:.1f} to {high:.1f})")
+    gold = [row["gold"] for row in rows]
+    ways = {"ask": [options.program, "ask", str(folder / "ask.jsonl"), "--ordered"], "given": mapped,
+            "auto": [*mapped, "--order", "auto"]}
+    scores = {"null": [token_f1("null", one) for one in gold]}
+    receipts: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}
+    for _ in range(options.repeat):
+        for name, arguments in ways.items():
+            command = [*arguments, *model, "--threads", str(options.threads), "--max-new", "24"]
+            answers, receipt = run(command, folder)
+            receipts[name].append(receipt)
+            scores[name] = [token_f1(found["answer"] or "null", one) for found, one in zip(answers, gold)]
+    for name, values in scores.items():
+        mean, low, high = mean_of(values, documents)
+        line = f"  {name:<6} F1 {mean:5.1f} ({low:.1f} to {high:.1f})"
+        if name in receipts:
+            processor = statistics.median(one["processor"] for one in receipts[name])
+            line += (f"   {receipts[name][0]['prompt_tokens']:8} tokens, {receipts[name][0]['prefilled_tokens']:8} computed"
+                     f"   {len(rows) / processor:7.2f} rows per second of a core")
+        print(line)
+    for name, other in (("given", "ask"), ("auto", "ask"), ("auto", "given")):
+        ratios = [[b["processor"] / a["processor"], b["seconds"]["total"] / a["seconds"]["total"]]
+                  for a, b in zip(receipts[name], receipts[other])]
+        processor, clock = zip(*ratios)
+        print(f"  {name} / {other}: {statistics.median(processor):.2f} times the rows ({min(processor):.2f} to "
+              f"{max(processor):.2f}); by the clock {statistics.median(clock):.2f} ({min(clock):.2f} to {max(clock):.2f})")
     mean, low, high = mean_of([b - a for a, b in zip(scores["given"], scores["auto"])], documents)
     changed = sum(a != b for a, b in zip(scores["given"], scores["auto"]))
     print(f"  auto minus given: F1 {mean:+.1f} ({low:+.1f} to {high:+.1f}); {changed} rows score otherwise")
+
+
+def measure(path: pathlib.Path, options: argparse.Namespace) -> None:
+    rows = table(path, options.rows, options.texts)
+    texts = len({row["document"] for row in rows})
+    print(f"{path.name}: {len(rows)} rows, {texts} texts, {len(rows[0]['columns'])} columns", flush=True)
+    model = [*(["-m", options.model] if options.model else []), *(["--adapter", options.adapter] if options.adapter else [])]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write(rows, folder)
+        mapped = [options.program, "map", str(folder / "table.jsonl"), "{question}", "--columns", ",".join(rows[0]["columns"])]
+        begun = time.monotonic()
+        found = plan(options.program, rows, [*mapped, *model], [part for part in model[:2]] or ["-m", options.reader])
+        shares = ", ".join(f"{order} {found[order]} ({100 * found[order] / found['alone']:.1f} %)"
+                           for order in ("given", "ggr", "auto", "bound"))
+        print(f"  tokens of the cells: alone {found['alone']}, {shares}; {time.monotonic() - begun:.0f} s", flush=True)
+        if not options.plan:
+            answer(options, rows, mapped, model, folder)
 
 
 def main() -> int:
@@ -94,11 +176,16 @@ def main() -> int:
     parser.add_argument("program")
     parser.add_argument("data", nargs="+", type=pathlib.Path)
     parser.add_argument("--model", default="")
+    parser.add_argument("--adapter", default="")
+    parser.add_argument("--reader", default="models/banyan-reader-34m.gguf", help="the model that is used without --model")
     parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--texts", type=int, default=0, help="draw so many texts with all their rows; 0: all")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--plan", action="store_true", help="count tokens, answer nothing")
     options = parser.parse_args()
     for path in options.data:
-        measure(options.program, path, options)
+        measure(path, options)
     return 0
 
 

@@ -1,6 +1,9 @@
 // One order for all rows: dynamic programming over sets of columns. What a column costs after a set
 // of others depends on the set alone: its tokens, once for every combination of values of the set
 // and itself. Orders of some rows: greedily, the value whose sharing saves most begins.
+//
+// And greedily for every value that repeats (greedy_order.h), which is better where a table has
+// many columns. The plan with the fewest tokens is taken.
 #include "tasks/table/column_order.h"
 
 #include <algorithm>
@@ -12,6 +15,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tasks/table/greedy_order.h"
+
 namespace banyan {
 namespace {
 
@@ -22,6 +27,7 @@ constexpr size_t kSampledRows = 20'000, kSampledWork = size_t{1} << 21;
 constexpr int kMostSplits = 64;  // rows that are looked at for an order of their own
 // A value is worth an order of its own where it saves one in so many of the rows' tokens.
 constexpr std::int64_t kLeastShare = 50;
+constexpr size_t kMostGreedyCells = size_t{1} << 26;  // of larger tables, no order for every value
 
 // Numbers the combinations of values that rows have, column after column.
 class Combinations {
@@ -268,6 +274,16 @@ OrderedTable OrderBySharing(const CellTable& cells, size_t movable) {
     const auto number = static_cast<std::uint32_t>(known - order.orders.begin());
     if (known == order.orders.end()) order.orders.push_back(group.order);
     for (const std::uint32_t row : group.rows) order.order_of[row] = number;
+  }
+  if (cells.rows() * movable <= kMostGreedyCells) {
+    std::int64_t fewest = TokensShared(cells, order);
+    for (const GreedyGain gain : {GreedyGain::kTokens, GreedyGain::kSquares}) {
+      OrderedTable greedy = GreedyOrder(cells, movable, gain);
+      const std::int64_t tokens = TokensShared(cells, greedy);
+      if (tokens >= fewest) continue;
+      fewest = tokens;
+      order = std::move(greedy);
+    }
   }
   SortRows(cells, order);
   return order;

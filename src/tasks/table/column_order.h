@@ -41,7 +41,7 @@ OrderedTable GivenOrder(const CellTable& cells);
 OrderedTable OrderedRows(const CellTable& cells);
 // Columns and rows by sharing. One order for the whole table is the best that there is for up to
 // kMostSearched columns that repeat values; where it takes fewer tokens, rows that have a frequent
-// value get an order of their own that begins with it.
+// value, or every value that repeats, get an order of their own that begins with it.
 // The first `movable` columns change their places, the others follow them.
 OrderedTable OrderBySharing(const CellTable& cells, size_t movable);
 inline OrderedTable OrderBySharing(const CellTable& cells) {

@@ -15,6 +15,8 @@
 namespace banyan {
 namespace {
 
+constexpr size_t kMostExplained = 10;  // orders of columns, those of most rows
+
 struct HashOfKey {
   size_t operator()(const Key128& key) const { return static_cast<size_t>(key[0]); }
 };
@@ -148,10 +150,22 @@ std::string TablePlan::Explain() const {
       "          no order needs fewer than {} ({:.1f} %)\n",
       rows(), problems_.size(), equal_prompts(), alone, given, Percent(given, alone), planned,
       Percent(planned, alone), bound, Percent(bound, alone));
-  std::vector<std::int64_t> counts(order_.orders.size(), 0);
-  for (const std::uint32_t number : order_.order_of) ++counts[number];
-  for (size_t i = 0; i < order_.orders.size(); ++i) {
-    text += fmt::format("order     {}: {} rows\n", names(order_.orders[i]), counts[i]);
+  std::vector<std::pair<std::int64_t, size_t>> counts;  // rows, minus; and the order
+  for (size_t i = 0; i < order_.orders.size(); ++i) counts.emplace_back(0, i);
+  for (const std::uint32_t number : order_.order_of) --counts[number].first;
+  std::ranges::stable_sort(counts);
+  std::int64_t others = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (i >= kMostExplained) {
+      others -= counts[i].first;
+    } else {
+      text += fmt::format("order     {}: {} rows\n", names(order_.orders[counts[i].second]),
+                          -counts[i].first);
+    }
+  }
+  if (others > 0) {
+    text +=
+        fmt::format("          {} more orders: {} rows\n", counts.size() - kMostExplained, others);
   }
   return text;
 }
