@@ -115,6 +115,10 @@ struct JobReceipt {
   std::int64_t dropped = 0;        // records of a filter that did not keep their rows
   std::int64_t equal_prompts = 0;  // rows of a table whose prompt an earlier row has: asked once
   std::string promise;             // of a filter by two models: what it promises, and who decided
+  std::string calibration;         // of probabilities, by labelled rows; empty: none
+  // rank by pairs: pairs of rows that were compared, each in both orders; of them, those with the
+  // same winner in both; and rounds.
+  std::int64_t comparisons = 0, comparisons_agreed = 0, comparison_rounds = 0;
   std::int64_t rows_this_run = 0, error_rows_this_run = 0;
   // An earlier run had done all of this job: nothing was asked and nothing written.
   bool finished_before = false;
@@ -156,6 +160,8 @@ struct JobEstimate {
   double expected_seconds = 0.0, limit_seconds = 0.0;  // as measured; with every answer full length
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::vector<DeviceShare> devices;  // and their memory: each gets as much work as it can do
+  // rank by pairs: expected; and at most, whatever they say. Tokens and times are with them.
+  std::int64_t comparisons = 0, comparison_rounds = 0, most_comparisons = 0;
 
   std::string ToText() const;
   std::string ToJson() const;

@@ -32,12 +32,17 @@ struct TableAskOptions {
   bool all = false;        // filter: rows that are not kept come out too
   double threshold = 0.5;  // filter: of the probability that the statement is true
   std::int64_t top = 0;    // rank: only so many rows; 0: all
+  // rank: rows are compared, two in a prompt, instead of ordered by their scores. Every pair is
+  // asked in both orders; about n log2(n) of them for n rows.
+  bool pairwise = false;
   // filter by two models: which share of the rows that it is true of is kept, and of the kept rows
   // is right, with this confidence; 0: nothing is promised of it.
   double recall = 0.0, precision = 0.0, confidence = 0.95;
   std::int64_t sample = 1000;  // rows that the large model labels for it
-  std::string label;           // or: the column that says it of the rows of a random sample
-  AskOptions ask;              // how it is asked; no questions and no template of its own
+  // Or: the column that says it of the rows of a random sample. Without a recall and a precision,
+  // of filter and of map with labels: by these rows probabilities are calibrated.
+  std::string label;
+  AskOptions ask;  // how it is asked; no questions and no template of its own
 };
 
 // The columns that the prompt is made of. Throws as CheckTable.
@@ -53,7 +58,7 @@ void CheckTable(const EngineOptions& engine_options, const TableAskOptions& tabl
 
 // Reads the whole table first, then asks each different prompt once. Equal prompts are asked once;
 // every row gets its answer. Rows come in the input's order. rank and group keep the rows that they
-// are made of in OUTPUT.rows.jsonl, by which they are resumed.
+// are made of in OUTPUT.rows.jsonl, comparisons in OUTPUT.pairs.jsonl, by which they are resumed.
 JobReceipt RunTable(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                     const TableAskOptions& table, const JobOptions& job);
 

@@ -66,6 +66,113 @@ class Rank(TableTest):
         self.assertIn("line 2: expected the column 'text'", found[2]["error"])
 
 
+def sorted_by_pairs(leads, count):
+    """Quicksort as `rank --pairwise` has it: all segments are divided at once, by their middle rows. `leads`: by how much
+    a row leads another, of those in the order by score. The order, and how many pairs were compared."""
+    order, segments, compared, rounds = list(range(count)), [(0, count)], 0, 0
+    while segments and rounds < 2 * (count - 1).bit_length():
+        found = []
+        for begin, end in segments:
+            pivot = order[begin + (end - begin) // 2]
+            lead = {row: 0.0 if row == pivot else leads(row, pivot) for row in order[begin:end]}
+            before = [row for row in order[begin:end] if lead[row] > 0]
+            behind = [row for row in order[begin:end] if lead[row] < 0]
+            order[begin:end] = before + [row for row in order[begin:end] if lead[row] == 0] + behind
+            compared += end - begin - 1
+            found += [(begin, begin + len(before)), (end - len(behind), end)]
+        segments, rounds = [(begin, end) for begin, end in found if end - begin > 1], rounds + 1
+    return order, compared
+
+
+class Pairwise(TableTest):
+    ROWS = 24
+
+    def setUp(self):
+        super().setUp()
+        self.given = reviews(self.ROWS)
+        self.write("in.jsonl", self.given)
+        self.job = ["rank", self.path("in.jsonl"), *ABOUT, "It was broken.", "--pairwise", "-o", self.path("out.jsonl")]
+
+    def test_sorted_by_the_difference_of_both_orders(self):
+        said = self.table(*self.job, "--receipt", self.path("receipt.json")).stderr
+        ranked = self.rows("out.jsonl")
+        by_score = self.printed("rank", self.path("in.jsonl"), *ABOUT, "It was broken.")
+        pairs = {row["id"]: row for row in self.rows("out.jsonl.pairs.jsonl")}
+
+        def first_leads(first, second):
+            scores = pairs[json.dumps([first, second], separators=(",", ":"))]["scores"]["sum"]
+            return scores[0] - scores[1]
+
+        ids = [row["id"] for row in by_score]
+        order, compared = sorted_by_pairs(lambda a, b: first_leads(ids[a], ids[b]) - first_leads(ids[b], ids[a]), self.ROWS)
+        self.assertEqual([row["id"] for row in ranked], [ids[place] for place in order])
+        self.assertNotEqual(ids, [row["id"] for row in ranked])
+        self.assertEqual({row["id"]: row["score"] for row in ranked}, {row["id"]: row["score"] for row in by_score})
+        receipt = self.json("receipt.json")["comparisons"]
+        self.assertEqual((receipt["pairs"], 2 * compared), (compared, len(pairs)))
+        self.assertIn(f"{self.ROWS} rows are compared: about", said)
+
+    def test_a_pair_has_the_answer_of_its_prompt_alone(self):
+        self.table(*self.job)
+        some = self.rows("out.jsonl.pairs.jsonl")[:: 17]
+        self.write("pairs.jsonl", [{name: row[name] for name in ("id", "first", "second")} for row in some])
+        for row in some:
+            self.write("one.jsonl", [{name: row[name] for name in ("id", "first", "second")}])
+            alone = self.printed("map", self.path("one.jsonl"), "--columns", "first,second", "--choices", "first,second",
+                                 "Of which is this more true, the first or the second: It was broken.")
+            self.assertEqual(alone, [row])
+
+    def test_equal_rows_keep_their_order(self):
+        self.write("in.jsonl", [{**row, "review": "It was late.", "product": "a lamp"} for row in self.given])
+        self.table(*self.job)
+        self.assertEqual([row["number"] for row in self.rows("out.jsonl")], list(range(self.ROWS)))
+
+    def test_the_first_ones_take_fewer_pairs(self):
+        self.table(*self.job, "--receipt", self.path("receipt.json"))
+        every = self.rows("out.jsonl")
+        self.table(*self.job, "--overwrite", "--top", 3, "--receipt", self.path("top.json"))
+        self.assertEqual(self.rows("out.jsonl"), every[:3])
+        self.assertLess(self.json("top.json")["comparisons"]["pairs"], self.json("receipt.json")["comparisons"]["pairs"])
+
+    def test_what_it_costs_is_told_before(self):
+        found = json.loads(self.table(*self.job, "--dry-run", "--quiet").stdout)
+        single = json.loads(self.table("rank", self.path("in.jsonl"), *ABOUT, "It was broken.", "--dry-run", "--quiet").stdout)
+        self.assertNotIn("comparisons", single)
+        costs = found["comparisons"]
+        self.assertTrue(self.ROWS < costs["pairs"] < costs["most_pairs"])
+        self.assertGreater(found["prompt_tokens"], single["prompt_tokens"] + 2 * costs["pairs"] * 40)
+        self.assertFalse(os.path.exists(self.path("out.jsonl")))
+
+    def test_resumed_in_the_middle(self):
+        self.table(*self.job)
+        whole = self.bytes("out.jsonl")
+        os.remove(self.path("out.jsonl"))
+        pairs = self.path("out.jsonl.pairs.jsonl")
+        with open(pairs, "r+b") as file:
+            file.truncate(os.path.getsize(pairs) // 2)
+        self.table(*self.job, "--resume")
+        self.assertEqual(self.bytes("out.jsonl"), whole)
+        os.remove(self.path("out.jsonl"))
+        os.remove(self.path("out.jsonl.rows.jsonl"))  # the scores are asked again
+        os.remove(self.path("out.jsonl.rows.jsonl.journal"))
+        self.table(*self.job, "--resume", "--order", "auto")
+        self.assertEqual(sorted(row["id"] for row in self.rows("out.jsonl")), sorted(row["id"] for row in self.given))
+
+    def test_statements_with_fields_and_rows_with_errors(self):
+        self.write("some.jsonl", [{"id": 1, "text": "one"}, {"id": 2}, {"id": 3, "text": "three"}, {"id": 4, "text": "{six}"}])
+        self.table("rank", self.path("some.jsonl"), "{text} is a {{number}}", "--pairwise", "-o", self.path("out.jsonl"), code=1)
+        rows = self.rows("out.jsonl")
+        self.assertEqual([row.get("rank") for row in rows], [1, 2, 3, None])
+        pairs = self.rows("out.jsonl.pairs.jsonl")
+        self.assertIn("{six} is a {number}", {row["first"] for row in pairs})
+
+    def test_refused(self):
+        for more, message in ((["--choices", "1,2"], "asks of which row the statement is more true"),
+                              (["--shard", "1/2"], "compares rows of the whole table")):
+            self.assertIn(message, self.table(*self.job, *more, code=2).stderr)
+        self.assertIn("--pairwise", self.table("map", self.path("in.jsonl"), *ABOUT, "What?", "--pairwise", code=2).stderr)
+
+
 class Group(TableTest):
     def test_by_labels(self):
         rows = reviews(40)

@@ -46,7 +46,7 @@ Input
   of the columns, or with the id of an earlier row, becomes an error row with its file and line.
 Output
   In the input's order, one row each: {"id","answer","finish_reason","tokens","prompt_tokens",…} and the
-  fields of the input; with --choices also "choice", "probabilities" and "scores".
+  fields of the input; with --choices also "choice", "probabilities" and "scores", with --label "calibrated".
 Exit code
   0: every row answered; 1: some rows failed or the job was stopped; 2: nothing could be done.)";
 
@@ -64,28 +64,38 @@ Examples
     $ banyan filter reviews.csv --columns review "The customer is angry." -m small.gguf --large large.gguf \
         --recall 0.95 --precision 0.9 -o angry.csv
 
+  Probabilities that are right as often as they say, by a column that is true or false in some rows:
+    $ banyan filter reviews.csv --columns review "The customer is angry." --label judged -o angry.csv
+
 Input
   As of 'banyan map'.
 Output
-  In the input's order: {"id","probability",…} and the fields of the input; with --all also "keep". A row
-  that cannot be asked becomes an error row.
+  In the input's order: {"id","probability",…} and the fields of the input; with --all also "keep". The
+  probability is the model's own, "confidence" that its verdict is right if the model's card tells, and
+  "calibrated" the probability by --label. A row that cannot be asked becomes an error row.
 Exit code
   0: every row judged; 1: some rows failed or the job was stopped; 2: nothing could be done.)";
 
 constexpr const char* kRankHelp = R"(
 Orders the rows of a table by a score: the probability that a statement is true of the row; or, with
---choices of numbers, the value that the model expects. One prompt a row, so n rows cost n prompts.
+--choices of numbers, the value that the model expects. One prompt a row, so n rows cost n prompts. With
+--pairwise that order is sorted again by comparing rows, two in a prompt: about n log2(n) pairs, each asked
+in both orders (of 100 rows 480 pairs, 960 prompts; --dry-run tells). The difference of both decides.
+Equal texts keep the order by score.
 
 Examples
   The angriest customers first; the ten most urgent tickets, from 1 to 5:
     $ banyan rank reviews.csv --columns product,review "The customer is angry." -o angry.csv
     $ banyan rank tickets.jsonl --columns title,body "How urgent is it?" --choices 1,2,3,4,5 --top 10
+  The ten angriest ones, by comparisons; what that will cost:
+    $ banyan rank reviews.csv --columns review "The customer is angry." --pairwise --top 10 --dry-run
 
 Input
   As of 'banyan map'.
 Output
   By falling score: {"id","rank","score","probabilities",…} and the fields of the input; then error rows.
-  The rows in the input's order are kept in OUTPUT.rows.jsonl with its journal: --resume goes on there.
+  The rows in the input's order are kept in OUTPUT.rows.jsonl with its journal, comparisons in
+  OUTPUT.pairs.jsonl: --resume goes on there.
 Exit code
   0: every row judged; 1: some rows failed or the job was stopped; 2: nothing could be done.)";
 
@@ -136,9 +146,9 @@ struct TableVerb {
   std::vector<std::string> options;  // of the options that not all commands have
 };
 
-const std::vector<std::string> kOfSome = {"--choices",    "--threshold", "--all",
-                                          "--top",        "--recall",    "--min-precision",
-                                          "--confidence", "--sample",    "--label"};
+const std::vector<std::string> kOfSome = {
+    "--choices",       "--threshold",  "--all",    "--top",   "--recall",
+    "--min-precision", "--confidence", "--sample", "--label", "--pairwise"};
 
 const TableVerb kMapVerb = {TableOperator::kMap,
                             "map",
@@ -146,7 +156,7 @@ const TableVerb kMapVerb = {TableOperator::kMap,
                             kMapHelp,
                             "prompt",
                             "What is {name} made of?",
-                            {"--choices"}};
+                            {"--choices", "--label"}};
 const TableVerb kFilterVerb = {
     TableOperator::kFilter,
     "filter",
@@ -161,7 +171,7 @@ const TableVerb kRankVerb = {TableOperator::kRank,
                              kRankHelp,
                              "statement",
                              "{name} is fast.",
-                             {"--choices", "--top"}};
+                             {"--choices", "--pairwise", "--top"}};
 const TableVerb kGroupVerb = {TableOperator::kGroup,
                               "group",
                               "Group the rows of a table by the answer to a question",
@@ -363,7 +373,8 @@ void TableCommand::Resolve() {
   if (!joins()) job.needed_columns = NeededColumns(table, job);
   // What is written at the end alone need not be there to be resumed.
   JobOptions checked = job;
-  if (table.op == TableOperator::kRank || table.op == TableOperator::kGroup || promises) {
+  if (table.op == TableOperator::kRank || table.op == TableOperator::kGroup || promises ||
+      !table.label.empty()) {
     checked.overwrite |= job.resume;
     checked.resume = checked.retry_errors = false;
   }

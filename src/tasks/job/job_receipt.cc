@@ -100,6 +100,7 @@ std::string JobReceipt::ToLine() const {
   if (answered > 0) text += fmt::format(" ({:.3g} rows/s)", Rate(rows_this_run, seconds));
   if (output != "-") text += ", written to " + output;
   if (!promise.empty()) text += "\n" + promise;
+  if (!calibration.empty()) text += "\ncalibrated " + calibration;
   return text + "\n";
 }
 
@@ -114,6 +115,12 @@ std::string JobReceipt::ToText() const {
   if (dropped > 0) counted += fmt::format("; {} not kept", Count(dropped));
   line("rows", counted);
   if (!promise.empty()) line("promise", promise);
+  if (!calibration.empty()) line("calibrated", calibration);
+  if (comparisons > 0) {
+    line("compared", fmt::format("{} in {}, in both orders; {:.0f} % with the same winner in both",
+                                 Plural(comparisons, "pair"), Plural(comparison_rounds, "round"),
+                                 100.0 * Share(comparisons_agreed, comparisons)));
+  }
   if (equal_prompts > 0) {
     line("equal", fmt::format("{} had the prompt of an earlier row and were not computed again",
                               Plural(equal_prompts, "row")));
@@ -199,6 +206,12 @@ std::string JobReceipt::ToJson() const {
   json["error_rows"] = error_rows;
   if (dropped > 0) json["dropped"] = dropped;
   if (!promise.empty()) json["promise"] = promise;
+  if (!calibration.empty()) json["probabilities_calibrated"] = calibration;
+  if (comparisons > 0) {
+    json["comparisons"] = {{"pairs", comparisons},
+                           {"same_winner_in_both_orders", comparisons_agreed},
+                           {"rounds", comparison_rounds}};
+  }
   if (equal_prompts > 0) json["equal_prompts"] = equal_prompts;
   json["rows_this_run"] = rows_this_run;
   json["error_rows_this_run"] = error_rows_this_run;
@@ -280,6 +293,11 @@ std::string JobEstimate::ToText() const {
   line("tokens",
        fmt::format("{} in prompts, the longest {}; up to {} in answers", Count(prompt_tokens),
                    Count(longest_prompt), Count(answer_tokens_limit)));
+  if (comparisons > 0) {
+    line("pairs",
+         fmt::format("about {} to compare in {}, at most {}; two prompts each", Count(comparisons),
+                     Plural(comparison_rounds, "round"), Count(most_comparisons)));
+  }
   line("sharing", fmt::format("{} to prefill, {:.1f} % are shared", Count(unique_tokens),
                               100.0 * Share(prompt_tokens - unique_tokens, prompt_tokens)));
   if (rows_per_second > 0.0) {
@@ -323,6 +341,10 @@ std::string JobEstimate::ToJson() const {
                          {"tokens_per_answer", Rounded(tokens_per_answer)}};
   json["weight_bytes"] = weight_bytes;
   json["kv_bytes"] = kv_bytes;
+  if (comparisons > 0) {
+    json["comparisons"] = {
+        {"pairs", comparisons}, {"most_pairs", most_comparisons}, {"rounds", comparison_rounds}};
+  }
   for (const DeviceShare& device : devices) {
     json["devices"].push_back({{"name", device.name},
                                {"weight_bytes", device.weight_bytes},

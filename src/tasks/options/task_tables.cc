@@ -473,9 +473,15 @@ const OptionTable<TableAskOptions>& TableAskTable() {
              .Unit("rows")
              .Interfaces(kJobInterfaces),
          TableRow::Text("label", &TableAskOptions::label,
-                        "filter: instead, the column that says true or false of a random sample "
-                        "of the rows and is empty in others")
+                        "filter, and map with --choices: the column that says what is right of a "
+                        "random sample of the rows and is empty in others. Rows get `calibrated` "
+                        "by it, which --threshold is of; with --recall or --precision it is the "
+                        "sample")
              .Placeholder("COLUMN")
+             .Interfaces(kJobInterfaces),
+         TableRow::Flag("pairwise", &TableAskOptions::pairwise,
+                        "rank: compare rows, two in a prompt and in both orders, and sort by that; "
+                        "about n log2(n) pairs for n rows")
              .Interfaces(kJobInterfaces),
          TableRow::Whole("top", &TableAskOptions::top, "rank: only the first N rows; 0: all")
              .From(0)

@@ -12,32 +12,12 @@ namespace {
 constexpr std::string_view kPrefix = "input_";
 
 const std::map<std::string, std::set<std::string>, std::less<>>& AllResultNames() {
-  static const std::set<std::string> of_map = {"answer",
-                                               "candidates",
-                                               "choice",
-                                               "confidence",
-                                               "copied",
-                                               "error",
-                                               "finish_reason",
-                                               "letter",
-                                               "logprobs",
-                                               "more",
-                                               "part",
-                                               "parts",
-                                               "read",
-                                               "reduced",
-                                               "samples",
-                                               "prompt_tokens",
-                                               "probabilities",
-                                               "scores",
-                                               "thinking",
-                                               "token_ids",
-                                               "tokens",
-                                               "top_logprobs",
-                                               "truncated_bytes",
-                                               "value",
-                                               "votes",
-                                               "withheld"};
+  static const std::set<std::string> of_map = {
+      "calibrated", "answer",        "candidates", "choice",   "confidence",    "copied",
+      "error",      "finish_reason", "letter",     "logprobs", "more",          "part",
+      "parts",      "read",          "reduced",    "samples",  "prompt_tokens", "probabilities",
+      "scores",     "thinking",      "token_ids",  "tokens",   "top_logprobs",  "truncated_bytes",
+      "value",      "votes",         "withheld"};
   static const std::map<std::string, std::set<std::string>, std::less<>> names = {
       {"ask", {"answer",   "candidates", "choice",        "confidence",    "copied",
                "end",      "error",      "finish_reason", "letter",        "logprobs",
@@ -48,7 +28,8 @@ const std::map<std::string, std::set<std::string>, std::less<>>& AllResultNames(
       {"map", of_map},
       {"group", of_map},
       {"rank", {"confidence", "error", "more", "probabilities", "rank", "score"}},
-      {"filter", {"confidence", "decided_by", "error", "keep", "more", "probability"}},
+      {"filter",
+       {"calibrated", "confidence", "decided_by", "error", "keep", "more", "probability"}},
       {"extract",
        {"agreeing", "confidence", "conflicts", "cut_bytes", "error", "more", "parts", "raw",
         "reasons", "prompt_tokens", "sources", "spans", "stacked", "tokens", "truncated", "units",

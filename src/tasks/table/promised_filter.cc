@@ -15,9 +15,9 @@
 #include "banyan/table.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "tasks/output/carried_fields.h"
 #include "tasks/output/journal.h"
 #include "tasks/table/filter_promise.h"
+#include "tasks/table/row_labels.h"
 #include "tasks/table/table_finish.h"
 #include "tasks/table/table_run.h"
 
@@ -33,23 +33,6 @@ struct SmallRow {
   std::optional<bool> label;
   std::string id;
 };
-
-// Nothing: the row has no label.
-std::optional<bool> LabelOf(const OrderedJson& row, const std::string& column, size_t number) {
-  const auto found = row.find(CarriedNames("filter").Of(column));
-  if (found == row.end() || found->is_null() || *found == "") return std::nullopt;
-  for (const OrderedJson& yes : {OrderedJson(true), OrderedJson("true"), OrderedJson("yes"),
-                                 OrderedJson("1"), OrderedJson(1)}) {
-    if (*found == yes) return true;
-  }
-  for (const OrderedJson& no : {OrderedJson(false), OrderedJson("false"), OrderedJson("no"),
-                                OrderedJson("0"), OrderedJson(0)}) {
-    if (*found == no) return false;
-  }
-  Throw(ErrorKind::kInput,
-        "row {} of the table: the label in '{}': expected true or false, found {}", number + 1,
-        column, found->dump());
-}
 
 class PromisedFilter {
  public:
@@ -100,7 +83,8 @@ class PromisedFilter {
       small.error = row.contains("error");
       if (!small.error) small.probability = row.at("probability").get<double>();
       if (!small.error && !table_.label.empty()) {
-        small.label = LabelOf(row, table_.label, rows_.size());
+        const std::optional<size_t> label = LabelOfRow(table_, row, rows_.size());
+        if (label) small.label = *label == 0;
       }
       rows_.push_back(std::move(small));
     });

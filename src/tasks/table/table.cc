@@ -11,6 +11,8 @@
 #include "tasks/input/input.h"
 #include "tasks/job/job.h"
 #include "tasks/options/task_options.h"
+#include "tasks/table/calibrated_rows.h"
+#include "tasks/table/pairwise_rank.h"
 #include "tasks/table/table_finish.h"
 #include "tasks/table/table_run.h"
 #include "tasks/table/table_task.h"
@@ -60,11 +62,21 @@ void CheckTable(const EngineOptions& engine_options, const TableAskOptions& tabl
   if (table.op != TableOperator::kFilter && promises) {
     Throw(ErrorKind::kUsage, "--recall, --precision: are of 'banyan filter'");
   }
-  if (!promises && !table.label.empty()) {
-    Throw(ErrorKind::kUsage, "--label: serves a promise; add --recall or --precision");
+  const bool calibrates = table.op == TableOperator::kFilter ||
+                          (table.op == TableOperator::kMap && !table.labels.empty());
+  if (!table.label.empty() && !calibrates) {
+    Throw(ErrorKind::kUsage, "--label: is of 'banyan filter', and of 'banyan map' with --choices");
   }
   if (table.op != TableOperator::kRank && table.top != 0) {
     Throw(ErrorKind::kUsage, "--top: is of 'banyan rank'");
+  }
+  if (table.pairwise && table.op != TableOperator::kRank) {
+    Throw(ErrorKind::kUsage, "--pairwise: is of 'banyan rank'");
+  }
+  if (table.pairwise && (!table.labels.empty() || job.shards > 1)) {
+    Throw(ErrorKind::kUsage, "--pairwise: {}",
+          table.labels.empty() ? "compares rows of the whole table; without --shard"
+                               : "asks of which row the statement is more true; without --choices");
   }
   for (const std::string& label : table.labels) {
     char* end = nullptr;
@@ -84,7 +96,8 @@ JobReceipt RunTable(std::shared_ptr<Model> model, const EngineOptions& engine_op
                     const TableAskOptions& table, const JobOptions& options) {
   const JobOptions job = JobForTables(options);
   CheckTable(engine_options, table, job);
-  if (table.op == TableOperator::kMap || table.op == TableOperator::kFilter) {
+  const bool calibrates = !table.label.empty();
+  if (!calibrates && (table.op == TableOperator::kMap || table.op == TableOperator::kFilter)) {
     return RunTableRows(std::move(model), engine_options, table, job);
   }
   CheckStagedJob(job);
@@ -93,12 +106,26 @@ JobReceipt RunTable(std::shared_ptr<Model> model, const EngineOptions& engine_op
     Throw(ErrorKind::kUsage, "{}: cannot resume: it is no file", job.output);
   }
   const JobOptions of_rows = rows.JobOf(job);
-  JobReceipt receipt = RunTableRows(std::move(model), engine_options, table, of_rows);
+  TableAskOptions of_all = table;
+  of_all.all = table.op == TableOperator::kFilter;
+  JobReceipt receipt = RunTableRows(model, engine_options, of_all, of_rows);
   receipt.output = job.output;
   if (receipt.end != JobEnd::kComplete) return receipt;
-  const auto write = table.op == TableOperator::kRank ? WriteRanked : WriteGroups;
-  write(table, rows.path(), job);
   receipt.finished_before = false;
+  if (calibrates) {
+    WriteCalibrated(table, rows.path(), job, receipt);
+    return receipt;
+  }
+  if (table.op == TableOperator::kGroup) {
+    WriteGroups(table, rows.path(), job);
+    return receipt;
+  }
+  RankedPlaces places = PlacesByScore(rows.path());
+  if (table.pairwise) {
+    SortByPairs(model, engine_options, table, job, rows.path(), places, receipt);
+    if (receipt.end != JobEnd::kComplete) return receipt;
+  }
+  WriteRanked(table, rows.path(), places, job);
   return receipt;
 }
 
@@ -110,7 +137,15 @@ JobEstimate EstimateTable(std::shared_ptr<Model> model, const EngineOptions& eng
   TableRun run(model, table, job);
   if (job.explain) job.explain(run.plan->Explain());
   const std::unique_ptr<RowSource> rows = run.plan->Rows();
-  return EstimateJob(std::move(model), engine_options, *run.task, run.job, *rows);
+  JobEstimate estimate = EstimateJob(model, engine_options, *run.task, run.job, *rows);
+  if (!table.pairwise) return estimate;
+  std::vector<std::string> texts;
+  const std::unique_ptr<RowSource> again = run.plan->Rows();
+  for (InputRow row; again->Next(row);) {
+    if (!row.problem) texts.push_back(ComparedText(run.prompt, row.value));
+  }
+  EstimatePairs(model, engine_options, table, job, texts, estimate);
+  return estimate;
 }
 
 std::string ShowTablePrompts(std::shared_ptr<Model> model, const TableAskOptions& table,

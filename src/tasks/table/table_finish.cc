@@ -143,26 +143,31 @@ void CheckStagedJob(JobOptions job) {
   GuardOutput(job.output, "-o", job.overwrite);
 }
 
-std::int64_t WriteRanked(const TableAskOptions& table, const std::string& rows_file,
-                         const JobOptions& job) {
+RankedPlaces PlacesByScore(const std::string& rows_file) {
   std::vector<std::pair<double, std::int64_t>> places;  // score and where the row begins
+  RankedPlaces ranked;
   ForEachRow(rows_file, [&](const OrderedJson& row, std::int64_t begin) {
-    const auto score = row.find("score");
+    const bool error = row.contains("error");
+    ranked.errors += error ? 1 : 0;
     places.emplace_back(
-        score == row.end() ? -std::numeric_limits<double>::infinity() : score->get<double>(),
-        begin);
+        error ? -std::numeric_limits<double>::infinity() : row.at("score").get<double>(), begin);
   });
   std::ranges::stable_sort(places, std::greater(), &std::pair<double, std::int64_t>::first);
-  if (table.top > 0 && places.size() > static_cast<size_t>(table.top)) {
-    places.resize(static_cast<size_t>(table.top));
-  }
+  for (const auto& [score, begin] : places) ranked.begins.push_back(begin);
+  return ranked;
+}
+
+std::int64_t WriteRanked(const TableAskOptions& table, const std::string& rows_file,
+                         const RankedPlaces& places, const JobOptions& job) {
+  size_t count = places.begins.size();
+  if (table.top > 0) count = std::min(count, static_cast<size_t>(table.top));
   std::ifstream file(rows_file, std::ios::binary);
   FinishedRows finished(job);
   std::int64_t rank = 0;
   std::string line;
-  for (const auto& [score, begin] : places) {
+  for (size_t i = 0; i < count; ++i) {
     file.clear();
-    file.seekg(begin);
+    file.seekg(places.begins[i]);
     if (!std::getline(file, line)) Throw(ErrorKind::kIo, "{}: cannot read its rows", rows_file);
     OrderedJson row = OrderedJson::parse(line);
     OrderedJson ranked;

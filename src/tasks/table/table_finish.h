@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "banyan/job.h"
 #include "banyan/table.h"
@@ -55,10 +56,17 @@ class RowsFile {
 // CheckJob for an output that is written at the end alone: nothing of it need be there to resume.
 void CheckStagedJob(JobOptions job);
 
-// Rows by falling score, with their `rank` from 1; equal scores have the input's order, and error
-// rows come last. At most `table.top` of them, if it is not 0. Returns how many were written.
+// Where the rows of such a file begin: by falling score; equal scores have the input's order, and
+// error rows come last. `errors`: how many these are.
+struct RankedPlaces {
+  std::vector<std::int64_t> begins;
+  size_t errors = 0;
+};
+RankedPlaces PlacesByScore(const std::string& rows_file);
+// Rows in that order, with their `rank` from 1. At most `table.top` of them, if it is not 0.
+// Returns how many were written.
 std::int64_t WriteRanked(const TableAskOptions& table, const std::string& rows_file,
-                         const JobOptions& job);
+                         const RankedPlaces& places, const JobOptions& job);
 // A row for every answer: `group`, `rows`, `members` (ids), the largest group first; then error
 // rows. Without labels, answers that differ in case, punctuation or space alone are one group.
 std::int64_t WriteGroups(const TableAskOptions& table, const std::string& rows_file,
