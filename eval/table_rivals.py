@@ -118,7 +118,7 @@ class Ours:
 
     def run(self, operator: str, *arguments: str) -> tuple[list[Row], float, float]:
         out, receipt = self.folder / "out.jsonl", self.folder / "receipt.json"
-        for left in self.folder.glob("out.jsonl*"):
+        for left in [*self.folder.glob("out.jsonl*"), *self.folder.glob("receipt.json")]:
             left.unlink()
         process = subprocess.Popen([*self.command(operator, *arguments), "-o", str(out), "--receipt", str(receipt), "--quiet"])
         _, status, usage = os.wait4(process.pid, 0)
