@@ -163,6 +163,7 @@ class TableRows(TypedDict, total=False):
     confidence: float
     sample: int
     label: Union[str, None]
+    pairwise: bool
     top: int
     all: bool
 
