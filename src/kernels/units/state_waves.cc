@@ -39,6 +39,7 @@ StateWaves WavesOf(std::span<const StateRun> runs) {
       if (wave_of[i] != wave) continue;
       const auto index = static_cast<std::int32_t>(all.runs.size());
       all.runs.push_back(runs[i]);
+      range.most_rows = std::max(range.most_rows, runs[i].row_end - runs[i].row_begin);
       for (std::int32_t r = runs[i].row_begin; r < runs[i].row_end; r += kStatePieceRows) {
         all.pieces.push_back({index, r, std::min(r + kStatePieceRows, runs[i].row_end)});
       }

@@ -24,6 +24,7 @@ struct StatePiece {
 struct StateWave {
   std::int32_t run_begin = 0, run_end = 0;
   std::int32_t piece_begin = 0, piece_end = 0;
+  std::int32_t most_rows = 0;  // of a run
   auto operator<=>(const StateWave&) const = default;
 };
 

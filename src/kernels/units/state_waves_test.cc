@@ -49,6 +49,8 @@ TEST(StateWaves, PiecesCoverEveryRun) {
   const StateWaves all = WavesOf(runs);
   ASSERT_EQ(all.pieces.size(), 6u);
   EXPECT_EQ(all.waves[0].piece_end, 4);
+  EXPECT_EQ(all.waves[0].most_rows, 70);
+  EXPECT_EQ(WavesOf(std::span(runs).subspan(1, 1)).waves[0].most_rows, 1);
   EXPECT_EQ(all.pieces[2].row_begin, 64);
   EXPECT_EQ(all.pieces[2].row_end, 70);
   EXPECT_EQ(all.pieces[3].run, 1);

@@ -17,9 +17,11 @@ namespace banyan::cuda {
 namespace {
 
 constexpr int kWarps = 4, kThreads = 32 * kWarps;
-constexpr int kRows = 8;         // whose vectors are in shared memory
-constexpr int kFactorRows = 32;  // whose factors are there: lanes compute them side by side
-static_assert(kFactorRows % kRows == 0);
+// Rows whose vectors are in shared memory at a time; of a step with one row a run, that one.
+constexpr int kRowsOfMany = 8, kRowsOfOne = 1;
+// Rows whose factors are there: lanes compute them side by side.
+constexpr int FactorRows(int rows) { return rows == 1 ? 1 : 32; }
+static_assert(FactorRows(kRowsOfMany) % kRowsOfMany == 0);
 constexpr int kKeyLanes = 8;  // lanes that share a value's keys
 constexpr int kLaneValues = 4;
 static_assert(kKeyLanes * kStateTile == 32 * kLaneValues);
@@ -66,21 +68,23 @@ struct HeadColumns {
 };
 
 // Some rows of a run as the block's warps read them; zeros behind the end of a vector.
-template <int kKeys>
+template <int kKeys, int kRows>
 struct RowsAhead {
   static constexpr int kKeyRoom = kKeyLanes * kKeys, kValueRoom = kWarps * kStateTile;
+  static constexpr int kFactorRows = FactorRows(kRows);
   alignas(16) float vectors[kRows][2][kKeyRoom];  // key, query
   alignas(16) float values[kRows][kValueRoom];
   Factors factors[kFactorRows];
 };
 
 // What a thread brings of them.
-template <int kKeys>
+template <int kKeys, int kRows>
 struct ThreadRows {
-  using Rows = RowsAhead<kKeys>;
-  static constexpr int kOfVectors = 2 * kRows * Rows::kKeyRoom / kThreads;
-  static constexpr int kOfValues = kRows * Rows::kValueRoom / kThreads;
-  static_assert(kOfVectors * kThreads == 2 * kRows * Rows::kKeyRoom);
+  using Rows = RowsAhead<kKeys, kRows>;
+  static constexpr int kAllVectors = 2 * kRows * Rows::kKeyRoom;
+  static constexpr int kAllValues = kRows * Rows::kValueRoom;
+  static constexpr int kOfVectors = (kAllVectors + kThreads - 1) / kThreads;
+  static constexpr int kOfValues = (kAllValues + kThreads - 1) / kThreads;
 
   float vectors[kOfVectors], values[kOfValues];
   bool brings_factors = false;
@@ -108,24 +112,38 @@ struct ThreadRows {
       const bool there = row < end && value < call.shape.value_dim;
       values[i] = there ? call.mixed[row * call.mixed_stride + columns.value + value] : 0.0f;
     }
-    brings_factors = me < kFactorRows && (first - run.row_begin) % kFactorRows == 0;
-    if (brings_factors && first + me < end) factors = FactorsOf<kDelta>(call, head, first + me);
+    const int number = FactorOf();
+    brings_factors = number >= 0 && number < Rows::kFactorRows &&
+                     (first - run.row_begin) % Rows::kFactorRows == 0;
+    if (brings_factors && first + number < end) {
+      factors = FactorsOf<kDelta>(call, head, first + number);
+    }
   }
 
   __device__ void Store(Rows& rows) const {
     const int me = static_cast<int>(threadIdx.x);
 #pragma unroll
-    for (int i = 0; i < kOfVectors; ++i) (&rows.vectors[0][0][0])[me + kThreads * i] = vectors[i];
+    for (int i = 0; i < kOfVectors; ++i) {
+      const int at = me + kThreads * i;
+      if (at < kAllVectors) (&rows.vectors[0][0][0])[at] = vectors[i];
+    }
 #pragma unroll
-    for (int i = 0; i < kOfValues; ++i) (&rows.values[0][0])[me + kThreads * i] = values[i];
-    if (brings_factors) rows.factors[me] = factors;
+    for (int i = 0; i < kOfValues; ++i) {
+      const int at = me + kThreads * i;
+      if (at < kAllValues) (&rows.values[0][0])[at] = values[i];
+    }
+    if (brings_factors) rows.factors[FactorOf()] = factors;
   }
+
+ private:
+  // The last warp brings factors: it has no vector of a single row.
+  __device__ static int FactorOf() { return static_cast<int>(threadIdx.x) - (kThreads - 32); }
 };
 
 // Of length 1, and queries divided by the root of their size. A warp takes a vector.
-template <int kKeys>
-__device__ void Normalize(int key_dim, RowsAhead<kKeys>& rows) {
-  constexpr int kRoom = RowsAhead<kKeys>::kKeyRoom, kEach = (kRoom + 31) / 32;
+template <int kKeys, int kRows>
+__device__ void Normalize(int key_dim, RowsAhead<kKeys, kRows>& rows) {
+  constexpr int kRoom = RowsAhead<kKeys, kRows>::kKeyRoom, kEach = (kRoom + 31) / 32;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const float root = 1.0f / sqrtf(static_cast<float>(key_dim));
   for (int of = warp; of < 2 * kRows; of += kWarps) {
@@ -186,9 +204,10 @@ class TileScan {
   }
 
   // Row `number` of the run.
-  __device__ void Advance(const RowsAhead<kKeys>& rows, int number, std::int32_t row) {
+  template <int kRows>
+  __device__ void Advance(const RowsAhead<kKeys, kRows>& rows, int number, std::int32_t row) {
     const int index = number % kRows;
-    const Factors factors = rows.factors[number % kFactorRows];
+    const Factors factors = rows.factors[number % RowsAhead<kKeys, kRows>::kFactorRows];
     const int tile = static_cast<int>(threadIdx.x) / 32;
     const float4 four = *reinterpret_cast<const float4*>(
         &rows.values[index][tile * kStateTile + kLaneValues * (lane_ % 4)]);
@@ -259,17 +278,19 @@ class TileScan {
   float state_[kKeys][kLaneValues];
 };
 
-template <int kKeys, bool kDelta>
-__global__ void __launch_bounds__(kThreads, kKeys <= 16 ? 3 : 1)
+constexpr int BlocksBeside(int keys, int rows) { return keys > 16 ? 1 : rows == 1 ? 4 : 3; }
+
+template <int kKeys, bool kDelta, int kRows>
+__global__ void __launch_bounds__(kThreads, BlocksBeside(kKeys, kRows))
     ScanKernel(const __grid_constant__ ScanLaunch call, const StateRun* runs) {
-  __shared__ RowsAhead<kKeys> rows;
+  __shared__ RowsAhead<kKeys, kRows> rows;
   LetNextKernelStart();
   const int head = static_cast<int>(blockIdx.y), first_tile = static_cast<int>(blockIdx.z) * kWarps;
   WaitForEarlierKernels();
   const StateRun run = runs[blockIdx.x];
   TileScan<kKeys, kDelta> scan(call, head, first_tile + static_cast<int>(threadIdx.x) / 32);
   scan.Load(run.from);
-  ThreadRows<kKeys> next;
+  ThreadRows<kKeys, kRows> next;
   const auto load = [&](std::int32_t first) {
     next.template Load<kDelta>(call, head, first_tile * kStateTile, run, first);
   };
@@ -291,19 +312,25 @@ __global__ void __launch_bounds__(kThreads, kKeys <= 16 ? 3 : 1)
   scan.Store(run.to);
 }
 
+template <int kKeys, int kRows>
+auto KernelOf(const StateShape& shape) {
+  return shape.rule == StateRule::kDelta ? ScanKernel<kKeys, true, kRows>
+                                         : ScanKernel<kKeys, false, kRows>;
+}
+
 template <int kKeys>
 void Launch(cudaStream_t stream, const RunsOnDevice& runs, const ScanLaunch& call) {
   if (call.shape.key_dim > kKeys * kKeyLanes) {
     if constexpr (kKeys * kKeyLanes < kMostKeyDim) return Launch<2 * kKeys>(stream, runs, call);
   }
-  const bool delta = call.shape.rule == StateRule::kDelta;
   const int tiles = TileScan<kKeys, true>::Tiles(call.shape);
   const auto heads = static_cast<unsigned>(call.shape.heads);
   const auto blocks = static_cast<unsigned>((tiles + kWarps - 1) / kWarps);
   for (const StateWave& wave : runs.waves) {
     const auto count = static_cast<unsigned>(wave.run_end - wave.run_begin);
-    LaunchEarly(stream, {dim3(count, heads, blocks), kThreads}, "scan of states",
-                delta ? ScanKernel<kKeys, true> : ScanKernel<kKeys, false>, call,
+    const auto kernel = wave.most_rows == 1 ? KernelOf<kKeys, kRowsOfOne>(call.shape)
+                                            : KernelOf<kKeys, kRowsOfMany>(call.shape);
+    LaunchEarly(stream, {dim3(count, heads, blocks), kThreads}, "scan of states", kernel, call,
                 runs.runs + wave.run_begin);
   }
 }
