@@ -15,9 +15,11 @@ DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cuda"
 FORESTS = int(sys.argv[3]) if len(sys.argv) > 3 else 6
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ORACLES = os.path.join(ROOT, "tests", "oracles")
-# Model → its last token.
+# Model → its last token, or one of the last.
 MODELS = {os.path.join(ROOT, "models", "banyan-reader-34m.gguf"): 900}
-MODELS |= {path: 500 for path in sorted(glob.glob(f"{ORACLES}/hybrids/*")) + sorted(glob.glob(f"{ORACLES}/families/gemma4*"))}
+for path in sorted(glob.glob(f"{ORACLES}/hybrids/*")) + sorted(glob.glob(f"{ORACLES}/families/gemma4*")):
+    with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
+        MODELS[path] = json.load(file)["vocab_size"] - 1
 PRECISIONS = (["--precision", "f32"], ["--precision", "mixed", "--kv-type", "f16"],
               ["--precision", "mixed", "--kv-type", "bf16"], ["--precision", "mixed", "--kv-type", "q8"])
 if DEVICE != "cpu":
