@@ -156,6 +156,8 @@ struct JobEstimate {
   double expected_seconds = 0.0, limit_seconds = 0.0;  // as measured; with every answer full length
   std::int64_t weight_bytes = 0, kv_bytes = 0;
   std::vector<DeviceShare> devices;  // and their memory: each gets as much work as it can do
+  // For other numbers of devices and for shards: `expected_seconds`, scaled by a model of costs.
+  std::vector<DevicesPrediction> predictions;
 
   std::string ToText() const;
   std::string ToJson() const;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """One model in several shards (--tensor-parallel): every number of every answer is that of one. Logits, greedy answers,
 stacked contexts, experts and adapters of small models of many families, on cpu and reference, in both
-precisions; keys and values stored by one division and read by another. Usage: test_shards.py BANYAN"""
+precisions; keys and values stored by one division and read by another. With `cuda`: all of that on a GPU, in every
+precision. Usage: test_shards.py BANYAN [cuda]"""
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 BANYAN = sys.argv[1]
+DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 ORACLES = Path(__file__).resolve().parents[1] / "oracles"
 SHIPPED = Path(__file__).resolve().parents[2] / "models" / "banyan-reader-34m.gguf"
 failures = checks = 0
@@ -54,11 +56,12 @@ def families() -> None:
     check(len(folders) >= 15, f"{len(folders)} models")
     for i, folder in enumerate(folders):
         text = rows_of(json.loads((folder / "golden.json").read_text()))
-        for device, precision in (("cpu", "f32"), ("cpu", "mixed"), ("reference", "f32")):
+        runs = [(DEVICE, "f32"), (DEVICE, "mixed"), ("reference", "f32") if DEVICE == "cpu" else (DEVICE, "w8a8")]
+        for device, precision in runs:
             options = ("--device", device, "--precision", precision)
             alone = answers(folder, text, *options)
             # All numbers of shards over the models; each model has one below and one above its key heads.
-            for shards in {2, (3, 4, 8)[i % 3]} if device == "cpu" else {(2, 3)[i % 2]}:
+            for shards in {2, (3, 4, 8)[i % 3]} if device != "reference" else {(2, 3)[i % 2]}:
                 divided = answers(folder, text, *options, "--tensor-parallel", str(shards))
                 check(divided == alone and divided != "", f"{folder.name} {options}: {shards} shards differ from one")
 
@@ -70,7 +73,7 @@ def shipped() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.jsonl")
         source.write_text(job)
-        common = ("ask", str(source), "-m", str(SHIPPED), "--quiet", "--ordered")
+        common = ("ask", str(source), "-m", str(SHIPPED), "--quiet", "--ordered", "--device", DEVICE)
         alone = run(*common)
         check(alone.returncode == 0 and alone.stdout.count("\n") == 12, alone.stderr)
         for shards in "235":
@@ -78,7 +81,7 @@ def shipped() -> None:
             check(divided.stdout == alone.stdout, f"ask: {shards} shards differ from one: {divided.stderr[-200:]}")
         # What one division stores another one reads.
         store = str(Path(folder, "kv"))
-        added = run("kv", "add", store, str(source), "-m", str(SHIPPED), "--tensor-parallel", "3")
+        added = run("kv", "add", store, str(source), "-m", str(SHIPPED), "--tensor-parallel", "3", "--device", DEVICE)
         check(added.returncode == 0, added.stderr[-300:])
         for shards in "12":
             again = run(*(word for word in common if word != "--quiet"), "--verbose", "--kv-store", store,
@@ -92,7 +95,7 @@ def adapters() -> None:
     """Merged into the weights; those kept apart are in adapters_apart_test.cc."""
     for adapter in ("llama-tied", "phi3", "qwen3"):
         text = json.dumps({"id": "g", "kind": "greedy", "ids": [3, 5, 7, 9], "max_new": 6, "logprobs": True}) + "\n"
-        options = ("--adapter", str(ORACLES / "lora" / adapter))
+        options = ("--adapter", str(ORACLES / "lora" / adapter), "--device", DEVICE)
         divided, alone = (answers(ORACLES / "models" / adapter, text, *options, "--tensor-parallel", n) for n in "21")
         check(divided == alone != "", f"{adapter}: an adapter differs in two shards")
 

@@ -175,8 +175,48 @@ class CudaKernels : public Kernels {
     step.reset();
     step = attention_.Upload(batch, plan, earlier);
   }
-  std::unique_ptr<Recorder> NewRecorder() override {
-    return std::make_unique<cuda::StepGraphs>(device_, attention_.partials(), weights_.products());
+  std::unique_ptr<Recorder> NewRecorder(std::span<Kernels* const> together) override {
+    std::vector<cuda::StepGraphs::Source> sources;
+    for (Kernels* const one : together) {
+      auto& theirs = static_cast<CudaKernels&>(*one);
+      sources.push_back(
+          {theirs.device_, &theirs.attention_.partials(), &theirs.weights_.products()});
+    }
+    return std::make_unique<cuda::StepGraphs>(std::move(sources));
+  }
+
+  void Reach(const Kernels& other) override { device_->Reach(*DeviceOf(other)); }
+  void Post() override { device_->Post(); }
+  void Follow(const Kernels& other) override { device_->Follow(*DeviceOf(other)); }
+
+  // One copy for each piece: within a device, or from the memory of another one.
+  void Gather(std::span<const ColumnPiece> pieces, Tensor& out) override {
+    if (out.rows == 0) return;
+    const bool bf16 = cuda::IsBf16(pieces.front().x);
+    const size_t size = bf16 ? 2 : 4;
+    auto* target = bf16 ? reinterpret_cast<std::byte*>(cuda::Bf16ForWriting(out))
+                        : reinterpret_cast<std::byte*>(Float32ForWriting(out));
+    const auto bytes = [size](std::int64_t elements) {
+      return static_cast<size_t>(elements) * size;
+    };
+    for (const auto& [x, columns] : pieces) {
+      BANYAN_CHECK(x.rows == out.rows && columns.from + columns.count <= x.columns &&
+                   columns.to + columns.count <= out.columns);
+      const std::byte* source = cuda::RowsAsTheyAre(x, bf16);
+      if (columns.count == 0) continue;
+      Check(cudaMemcpy2DAsync(target + bytes(columns.to), bytes(Stride(out.columns)),
+                              source + bytes(columns.from), bytes(Stride(x.columns)),
+                              bytes(columns.count), static_cast<size_t>(x.rows), cudaMemcpyDefault,
+                              stream_),
+            "copy of another shard's columns");
+    }
+  }
+
+  void NormColumns(std::int64_t from, const Vector& weight, float eps, Tensor& /*scratch*/,
+                   Tensor& x) override {
+    BANYAN_CHECK(from >= 0 && from + weight.size <= x.columns);
+    cuda::NormWholeRows(stream_, {x.rows, weight.size, Stride(x.columns), Values(&weight), eps},
+                        Float32(x) + from);
   }
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
@@ -353,16 +393,21 @@ class CudaKernels : public Kernels {
   // and with an adapter are computed apart.
   void AdaptedGlu(const Tensor& x, const GatedProduct& product, const LowRankCall& more,
                   Tensor& scratch, Tensor& out) override {
-    const bool one_way = !mixed() || product.bias != nullptr;
-    if (one_way || (more.step.all_adapted && more.table.in_all)) {
+    if (!ComputesAdaptedApart(product, more)) {
       return Kernels::AdaptedGlu(x, product, more, scratch, out);
     }
     MatMulGlu(x, product, scratch, out);
     MatMul(x, product.w, nullptr, scratch);
     AddLowRank(more, x, scratch);
-    cuda::LowRankGlu(stream_, LowRankRowsOf(more, out.rows), product.gate,
-                     {Float32(scratch), Stride(scratch.columns)}, RangeOf(out),
-                     cuda::Bf16ForWriting(out));
+    AdaptedRowsGlu(product.gate, more, scratch, out);
+  }
+  bool ComputesAdaptedApart(const GatedProduct& product, const LowRankCall& more) const override {
+    const bool one_way = !mixed() || product.bias != nullptr;
+    return !one_way && !(more.step.all_adapted && more.table.in_all);
+  }
+  void AdaptedRowsGlu(Gate gate, const LowRankCall& more, const Tensor& x, Tensor& out) override {
+    cuda::LowRankGlu(stream_, LowRankRowsOf(more, out.rows), gate, {Float32(x), Stride(x.columns)},
+                     RangeOf(out), cuda::Bf16ForWriting(out));
   }
 
   void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
@@ -440,6 +485,9 @@ class CudaKernels : public Kernels {
   }
 
  private:
+  static const cuda::Device* DeviceOf(const Kernels& kernels) {
+    return static_cast<const CudaKernels&>(kernels).device_.get();
+  }
   bool mixed() const { return options_.precision == Precision::kMixed; }
 
   static cuda::LowRankRows LowRankRowsOf(const LowRankCall& call, std::int64_t rows) {
@@ -482,6 +530,8 @@ class CudaKernels : public Kernels {
 std::unique_ptr<Kernels> MakeCudaKernels(const KernelOptions& options) {
   return std::make_unique<CudaKernels>(options);
 }
+
+std::int64_t FreeCudaMemory(int ordinal) { return cuda::Device(ordinal).FreeBytes(); }
 
 int CountCudaDevices() { return cuda::CountDevices(); }
 

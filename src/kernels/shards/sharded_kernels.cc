@@ -38,8 +38,81 @@ std::vector<HostTensor> RowsOf(std::span<const HostTensor* const> parts,
 }  // namespace
 
 ShardedKernels::ShardedKernels(std::vector<std::unique_ptr<Kernels>> shards)
-    : shards_(std::move(shards)), rooms_(shards_.size()) {
-  BANYAN_CHECK(count() >= 2 && !first().asynchronous());
+    : shards_(std::move(shards)), options_(first().options()), rooms_(shards_.size()) {
+  BANYAN_CHECK(count() >= 2);
+  options_.shards = static_cast<int>(count());
+  for (size_t s = 0; s < count(); ++s) {
+    apart_ |= shards_[s]->options().ordinal != first().options().ordinal;
+    for (size_t other = 0; other < count(); ++other) {
+      if (other != s) shard(s).Reach(*shards_[other]);
+    }
+  }
+}
+
+// A room is freed when no other shard reads it any more.
+ShardedKernels::~ShardedKernels() {
+  try {
+    Meet();
+  } catch (const Error&) {  // the device has failed: nothing reads any more
+  }
+}
+
+void ShardedKernels::Meet() {
+  if (!asynchronous()) return;
+  for (size_t s = 0; s < count(); ++s) shard(s).Post();
+  for (size_t s = 0; s < count(); ++s) {
+    for (size_t other = 0; other < count(); ++other) {
+      if (other != s) shard(s).Follow(*shards_[other]);
+    }
+  }
+}
+
+std::vector<double> ShardedKernels::TimeRuns(const TimedRuns& runs,
+                                             const std::function<void()>& work) {
+  if (!asynchronous()) return Kernels::TimeRuns(runs, work);
+  return shard(0).TimeRuns(runs, [&] {
+    Meet();
+    work();
+    Meet();
+    shards_.front()->EnterThread();
+  });
+}
+
+// Expands a step into those of the shards. What an inner recorder kept is lost when a room has
+// moved.
+class ShardedKernels::StepRecorder : public Recorder {
+ public:
+  explicit StepRecorder(ShardedKernels& all) : all_(all) {}
+
+  void Run(std::span<const RecordedStep> steps, int variant,
+           const std::function<void()>& operations) override {
+    if (inner_ == nullptr || grown_ != all_.grown_) {
+      inner_ = nullptr;
+      std::vector<Kernels*> together;
+      for (const auto& one : all_.shards_) together.push_back(one.get());
+      inner_ = all_.shard(0).NewRecorder(together);
+      grown_ = all_.grown_;
+    }
+    const RecordedStep& step = steps.front();
+    std::vector<RecordedStep> own;
+    for (size_t s = 0; s < all_.count(); ++s) {
+      const auto* states = static_cast<const ShardedStates*>(step.states);
+      own.push_back({AsSharded(*step.step).of_shard[s].get(), AsSharded(*step.kv).of_shard[s].get(),
+                     states == nullptr ? nullptr : states->of_shard[s].get()});
+    }
+    all_.Meet();
+    inner_->Run(own, variant, operations);
+    all_.Meet();
+  }
+
+ private:
+  ShardedKernels& all_;
+  std::unique_ptr<Recorder> inner_;
+  std::uint64_t grown_ = 0;
+};
+
+std::unique_ptr<Recorder> ShardedKernels::NewRecorder(std::span<Kernels* const> /*together*/) {
+  return std::make_unique<StepRecorder>(*this);
 }
 
 std::string ShardedKernels::name() const {
@@ -54,14 +127,15 @@ GroupJoining ShardedKernels::JoiningFor(const AttentionShape& shape) const {
 
 Tensor ShardedKernels::NewTensor(std::int64_t rows, std::int64_t columns) {
   auto all = std::make_shared<ShardedActivations>();
-  for (const auto& one : shards_) all->of_shard.push_back(one->NewTensor(rows, columns));
+  most_rows_ = std::max(most_rows_, rows);
+  for (size_t s = 0; s < count(); ++s) all->of_shard.push_back(shard(s).NewTensor(rows, columns));
   return {std::move(all), rows, columns};
 }
 
 std::vector<std::vector<Tensor>> ShardedKernels::NewTensorGroups(
     std::span<const TensorGroup> groups) {
   std::vector<std::vector<std::vector<Tensor>>> of_shard;
-  for (const auto& one : shards_) of_shard.push_back(one->NewTensorGroups(groups));
+  for (size_t s = 0; s < count(); ++s) of_shard.push_back(shard(s).NewTensorGroups(groups));
   std::vector<std::vector<Tensor>> made;
   for (size_t g = 0; g < groups.size(); ++g) {
     std::vector<Tensor>& tensors = made.emplace_back();
@@ -77,21 +151,34 @@ std::vector<std::vector<Tensor>> ShardedKernels::NewTensorGroups(
 Tensor ShardedKernels::RoomOf(size_t s, Room room, std::int64_t rows, std::int64_t columns) {
   Tensor& memory = rooms_[s][room];
   if (memory.rows < rows || memory.columns < columns) {
-    memory = {};
-    memory = shard(s).NewTensor(std::max(memory.rows, rows), std::max(memory.columns, columns));
+    const bool wide = room == kWidePart || room == kOtherWidePart;  // of few rows
+    const std::int64_t least = wide || !asynchronous() ? 0 : most_rows_;
+    const Tensor larger =
+        shard(s).NewTensor(std::max({memory.rows, rows, least}), std::max(memory.columns, columns));
+    Meet();  // others may still read what was there
+    memory = larger;
+    ++grown_;
   }
   return memory.Narrow(rows, columns);
 }
 
+Tensor ShardedKernels::PartOf(size_t s, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kWide = 32768;
+  const bool wide = columns * static_cast<std::int64_t>(count()) > kWide;
+  const Room room = other_turn_ ? (wide ? kOtherWidePart : kOtherPart) : (wide ? kWidePart : kPart);
+  return RoomOf(s, room, rows, columns);
+}
+
 void ShardedKernels::ExpectWeights(std::int64_t weights) {
-  for (const auto& one : shards_) one->ExpectWeights(weights);
+  const auto shards = static_cast<std::int64_t>(count());
+  for (size_t s = 0; s < count(); ++s) shard(s).ExpectWeights(apart_ ? weights / shards : weights);
 }
 
 std::shared_ptr<const Matrix> ShardedKernels::LoadMatrix(std::span<const HostTensor* const> parts,
                                                          std::span<const std::int32_t> row_order) {
   auto matrix = std::make_shared<ShardedMatrix>();
-  for (const auto& one : shards_) {
-    matrix->of_shard.push_back(one->LoadMatrix(parts, row_order));
+  for (size_t s = 0; s < count(); ++s) {
+    matrix->of_shard.push_back(shard(s).LoadMatrix(parts, row_order));
     matrix->bytes += matrix->of_shard.back()->bytes;
   }
   matrix->rows = matrix->of_shard.front()->rows;
@@ -149,7 +236,7 @@ std::shared_ptr<const Matrix> ShardedKernels::ForProducts(std::shared_ptr<const 
 
 std::shared_ptr<const Vector> ShardedKernels::LoadVector(std::span<const float> values) {
   auto vector = std::make_shared<ShardedVector>();
-  for (const auto& one : shards_) vector->of_shard.push_back(one->LoadVector(values));
+  for (size_t s = 0; s < count(); ++s) vector->of_shard.push_back(shard(s).LoadVector(values));
   vector->values.assign(values.begin(), values.end());
   vector->size = static_cast<std::int64_t>(values.size());
   return vector;
@@ -158,8 +245,8 @@ std::shared_ptr<const Vector> ShardedKernels::LoadVector(std::span<const float> 
 std::shared_ptr<const LowRankTable> ShardedKernels::LoadLowRank(const LowRankSource& source) {
   auto table = std::make_shared<ShardedLowRank>();
   DescribeLowRank(source, *table);
-  for (const auto& one : shards_) {
-    table->of_shard.push_back(one->LoadLowRank(source));
+  for (size_t s = 0; s < count(); ++s) {
+    table->of_shard.push_back(shard(s).LoadLowRank(source));
     table->bytes += table->of_shard.back()->bytes;
   }
   return table;
@@ -186,7 +273,7 @@ std::shared_ptr<const ExpertTable> ShardedKernels::GatherExperts(std::vector<Exp
 }
 
 void ShardedKernels::SetRopes(std::span<const RopeTable> ropes) {
-  for (const auto& one : shards_) one->SetRopes(ropes);
+  for (size_t s = 0; s < count(); ++s) shard(s).SetRopes(ropes);
 }
 
 void ShardedKernels::Upload(const Batch& batch, const AttentionPlan& plan,
@@ -265,6 +352,22 @@ void ShardedKernels::AddLowRank(const LowRankCall& call, const Tensor& x, Tensor
   });
 }
 
+void ShardedKernels::AdaptedGlu(const Tensor& x, const GatedProduct& product,
+                                const LowRankCall& more, Tensor& scratch, Tensor& out) {
+  if (!first().ComputesAdaptedApart(product, more)) {
+    return Kernels::AdaptedGlu(x, product, more, scratch, out);
+  }
+  MatMulGlu(x, product, scratch, out);
+  MatMul(x, product.w, nullptr, scratch);
+  AddLowRank(more, x, scratch);
+  const auto& table = static_cast<const ShardedLowRank&>(more.table);
+  OnAll(out, [&](Kernels& kernels, size_t s, Tensor& own) {
+    const LowRankCall theirs{*AsSharded(more.step).of_shard[s], more.rows, *table.of_shard[s],
+                             OfShard(more.scratch, s)};
+    kernels.AdaptedRowsGlu(product.gate, theirs, OfShard(scratch, s), own);
+  });
+}
+
 void ShardedKernels::MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) {
   const auto& table = static_cast<const ShardedExperts&>(call.table);
   OnAll(out, [&](Kernels& kernels, size_t s, Tensor& own) {
@@ -285,6 +388,14 @@ void ShardedKernels::GateColumns(Gate gate, const Tensor& gates, const Tensor& v
                                  std::int64_t from, Tensor& out) {
   OnAll(out, [&](Kernels& kernels, size_t s, Tensor& own) {
     kernels.GateColumns(gate, OfShard(gates, s), OfShard(values, s), from, own);
+  });
+}
+
+void ShardedKernels::GateAndNorm(const GatedNorm& call, Tensor& x) {
+  OnAll(x, [&](Kernels& kernels, size_t s, Tensor& own) {
+    const Tensor gates = OfShard(call.gates, s);
+    const Vector& weight = *AsSharded(call.weight).of_shard[s];
+    kernels.GateAndNorm({gates, call.gate, weight, call.group, call.eps, call.norm_first}, own);
   });
 }
 

@@ -301,6 +301,13 @@ std::string JobEstimate::ToText() const {
                      Plural(records / static_cast<std::int64_t>(devices.size()), "record"),
                      Bytes(device.weight_bytes), Bytes(device.kv_bytes)));
   }
+  for (const DevicesPrediction& other : predictions) {
+    if (other.devices == 1) continue;
+    line("predicted", fmt::format("{} devices: about {} with a document on each, {} in shards of "
+                                  "{}; a model of costs, not measured",
+                                  other.devices, Duration(other.seconds_by_document),
+                                  Duration(other.seconds_in_shards), Bytes(other.shard_bytes)));
+  }
   return text;
 }
 
@@ -328,10 +335,36 @@ std::string JobEstimate::ToJson() const {
                                {"weight_bytes", device.weight_bytes},
                                {"kv_bytes", device.kv_bytes}});
   }
+  for (const DevicesPrediction& other : predictions) {
+    if (other.devices == 1) continue;
+    json["predictions"].push_back({{"devices", other.devices},
+                                   {"seconds_by_document", Rounded(other.seconds_by_document)},
+                                   {"seconds_in_shards", Rounded(other.seconds_in_shards)},
+                                   {"shard_bytes", other.shard_bytes}});
+  }
   return Dump(json);
 }
 
 namespace {
+
+// What the model of costs says of other numbers of devices, relative to what one was measured to
+// take. Of groups of devices that compute together now, no device was measured.
+std::vector<DevicesPrediction> PredictionsOf(const Engine& engine, const JobEstimate& estimate,
+                                             const WorkAhead& work) {
+  for (const DeviceShare& device : estimate.devices) {
+    if (device.name.find('+') != std::string::npos) return {};
+  }
+  std::vector<DevicesPrediction> predictions = engine.PredictDevices(work);
+  if (predictions.empty() || predictions.front().seconds_by_document <= 0.0) return {};
+  const double measured =
+      estimate.expected_seconds * static_cast<double>(std::max<size_t>(1, estimate.devices.size()));
+  const double scale = measured / predictions.front().seconds_by_document;
+  for (DevicesPrediction& prediction : predictions) {
+    prediction.seconds_by_document *= scale;
+    prediction.seconds_in_shards *= scale;
+  }
+  return predictions;
+}
 
 constexpr double kCalibrationSeconds = 3.0;
 constexpr std::int64_t kCalibrationAnswers = 256;
@@ -459,6 +492,14 @@ JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engin
   estimate.expected_seconds =
       per_row * (prefill + static_cast<double>(count.answers) * estimate.tokens_per_answer);
   estimate.limit_seconds = per_row * (prefill + static_cast<double>(estimate.answer_tokens_limit));
+  const auto answers = static_cast<double>(count.answers);
+  estimate.predictions =
+      PredictionsOf(engine, estimate,
+                    {.documents = static_cast<double>(estimate.records),
+                     .answers = answers,
+                     .prompt_tokens = static_cast<double>(estimate.prompt_tokens),
+                     .computed_tokens = prefill,
+                     .generated_tokens = answers * estimate.tokens_per_answer});
   return estimate;
 }
 

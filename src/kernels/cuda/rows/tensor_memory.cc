@@ -158,6 +158,13 @@ Int8Rows CodesForWriting(const Tensor& tensor) {
   return CodesIn(memory);
 }
 
+const std::byte* RowsAsTheyAre(const Tensor& tensor, bool bf16) {
+  const TensorMemory& memory = Of(tensor);
+  BANYAN_CHECK(tensor.columns == memory.width);
+  BANYAN_CHECK(bf16 ? memory.bf16_rows >= tensor.rows : memory.bf16_rows == 0);
+  return bf16 ? memory.bf16.As<std::byte>() : memory.float32.As<std::byte>();
+}
+
 RowOutput OutputForProducts(const Tensor& out, Precision precision) {
   if (precision == Precision::kMixed) return {nullptr, Bf16ForWriting(out)};
   return {Float32ForWriting(out), nullptr};

@@ -12,6 +12,7 @@
 
 #include <cuda_bf16.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -67,6 +68,9 @@ __nv_bfloat16* Bf16ForUpdate(const Tensor& tensor);
 Int8Rows Codes(const Tensor& tensor);
 // The same for a writer of all rows, who writes them as bf16 as well (after Bf16ForWriting).
 Int8Rows CodesForWriting(const Tensor& tensor);
+// The tensor's rows in the form that they have, bf16 or float32, for another device to read: nothing
+// is launched. REQUIRES: all rows have that form.
+const std::byte* RowsAsTheyAre(const Tensor& tensor, bool bf16);
 // Where an operation leaves all rows of what products read: bf16 when mixed.
 RowOutput OutputForProducts(const Tensor& out, Precision precision);
 
