@@ -101,14 +101,53 @@ def adapters() -> None:
 
 
 def refusals() -> None:
-    for shards in ("0", "65", "two"):
-        done = run("ids", "-m", str(SHIPPED), "--tensor-parallel", shards)
-        check(done.returncode == 2 and "--tensor-parallel" in done.stderr, f"{shards}: {done.returncode} {done.stderr}")
+    def refused(expected: str, *options: str) -> None:
+        done = run("ids", "-m", str(SHIPPED), *options)
+        check(done.returncode == 2 and expected in done.stderr, f"{options}: {done.returncode} {done.stderr}")
+
+    for shards in ("-1", "65", "two"):
+        refused("--tensor-parallel", "--tensor-parallel", shards)
+    refused("one device or a multiple of 2, found 3", "--tensor-parallel", "2", "--device", "cpu,cpu,cpu")
+    if DEVICE == "cuda":
+        refused("--fast with --tensor-parallel 2", "--tensor-parallel", "2", "--device", "cuda", "--fast")
+
+
+def devices() -> None:
+    """Places that compute a model together, and what is predicted of them."""
+    job = "".join(json.dumps({"id": n, "context": f"The ferry number {n} leaves at {n + 3}:45 from Lisbon.",
+                              "question": "When does it leave?"}) + "\n" for n in range(8))
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "in.jsonl")
+        source.write_text(job)
+        common = ("ask", str(source), "-m", str(SHIPPED), "--quiet", "--ordered")
+        alone = run(*common).stdout
+        check(alone.count("\n") == 8, "eight rows")
+        for places, shards, names in (("cpu,cpu", "2", ["cpu#1+2"]), ("cpu,cpu,cpu,cpu", "2", ["cpu#1+2", "cpu#3+4"]),
+                                      ("cpu,cpu", "0", ["cpu#1", "cpu#2"])):
+            receipt = Path(folder, "receipt.json")
+            divided = run(*common, "--device", places, "--tensor-parallel", shards, "--receipt", str(receipt))
+            check(divided.stdout == alone, f"{places} in {shards}: {divided.stderr[-300:]}")
+            found = [device["name"] for device in json.loads(receipt.read_text())["devices"]]
+            check(found == names, f"{places} in {shards}: devices {found}")
+            receipt.unlink()
+        explained = run(*common[:-2], "--explain", "--overwrite", "-o", str(Path(folder, "out.jsonl"))).stderr
+        lines = re.findall(r"^ +([0-9]+) +([0-9.e-]+) s +(-|[0-9.e-]+ s) +[0-9]+ MiB +(-|[0-9]+ MiB)$", explained, re.M)
+        check([line[0] for line in lines] == ["1", "2", "4", "8"], f"--explain: {explained}")
+        check("a whole model on cpu; predicted" in explained and "(assumed)" in explained, f"--explain: {explained}")
+        if len(lines) == 4:
+            check(float(lines[0][1]) > float(lines[1][1]) > float(lines[3][1]) > 0, f"--explain: {lines}")
+        dry = run(*common[:-2], "--dry-run")
+        told = json.loads(dry.stdout)["predictions"]
+        check([p["devices"] for p in told] == [2, 4, 8], f"--dry-run: {told}")
+        check(told[0]["seconds_by_document"] > told[2]["seconds_by_document"] > 0, f"--dry-run: {told}")
+        check(told[0]["shard_bytes"] > told[2]["shard_bytes"] > 0, f"--dry-run: {told}")
 
 
 families()
 shipped()
 adapters()
 refusals()
+if DEVICE == "cpu":
+    devices()
 print(f"{checks - failures} of {checks} hold")
 sys.exit(failures > 0)

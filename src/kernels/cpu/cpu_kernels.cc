@@ -217,6 +217,15 @@ void CpuKernels::Embed(const StepInputs& step, const Matrix& table, Tensor& out)
   });
 }
 
+void CpuKernels::EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
+                            Tensor& out) {
+  pool_.ForEach(step.rows, FewRowsTogether(out.columns), [&](std::int64_t row, int) {
+    const std::int64_t at = Cpu(step).batch.tokens[static_cast<size_t>(row)] - first;
+    if (at < 0 || at >= table.rows) return;
+    UnpackRow(Packed(table), static_cast<std::int32_t>(at), Row(out, row));
+  });
+}
+
 void CpuKernels::RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) {
   pool_.ForEach(x.rows, RowsTogether(x.columns), [&](std::int64_t row, int) {
     vector_.rms_norm(Row(x, row), Values(weight), static_cast<int>(x.columns), eps, Row(out, row));

@@ -101,6 +101,7 @@ class ShardedKernels::StepRecorder : public Recorder {
                      states == nullptr ? nullptr : states->of_shard[s].get()});
     }
     all_.Meet();
+    all_.other_turn_ = false;  // equal steps use equal rooms
     inner_->Run(own, variant, operations);
     all_.Meet();
   }
@@ -151,8 +152,12 @@ std::vector<std::vector<Tensor>> ShardedKernels::NewTensorGroups(
 Tensor ShardedKernels::RoomOf(size_t s, Room room, std::int64_t rows, std::int64_t columns) {
   Tensor& memory = rooms_[s][room];
   if (memory.rows < rows || memory.columns < columns) {
-    const bool wide = room == kWidePart || room == kOtherWidePart;  // of few rows
-    const std::int64_t least = wide || !asynchronous() ? 0 : most_rows_;
+    // As large as they will be, or twice as large: recorded steps are lost when one moves.
+    std::int64_t least = 0;
+    if (asynchronous()) {
+      const bool wide = room == kWidePart || room == kOtherWidePart;  // of few rows
+      least = wide ? std::min(2 * memory.rows, most_rows_) : most_rows_;
+    }
     const Tensor larger =
         shard(s).NewTensor(std::max({memory.rows, rows, least}), std::max(memory.columns, columns));
     Meet();  // others may still read what was there
@@ -222,6 +227,11 @@ std::shared_ptr<const Matrix> ShardedKernels::LoadDivided(std::span<const HostTe
   return matrix;
 }
 
+std::shared_ptr<const Matrix> ShardedKernels::LoadTable(std::span<const HostTensor* const> parts) {
+  if (!divides_tables_and_experts()) return LoadMatrix(parts, {});
+  return LoadDivided(parts, {}, {});
+}
+
 std::shared_ptr<const Matrix> ShardedKernels::ForProducts(std::shared_ptr<const Matrix> matrix) {
   auto made = std::make_shared<ShardedMatrix>(AsSharded(*matrix));
   made->bytes = 0;
@@ -259,11 +269,13 @@ std::shared_ptr<const ExpertTable> ShardedKernels::GatherExperts(std::vector<Exp
   for (size_t s = 0; s < count(); ++s) {
     std::vector<ExpertWeights> own;
     for (const ExpertWeights& expert : experts) {
-      const auto bias = [&](const std::shared_ptr<const Vector>& all) {
-        return all == nullptr ? nullptr : AsSharded(*all).of_shard[s];
+      const auto bias = [&](const std::shared_ptr<const Vector>& all, const ShardedMatrix& w) {
+        return all == nullptr ? nullptr : BiasRef(*all, w, s);
       };
-      own.push_back({AsSharded(*expert.gate_up).of_shard[s], bias(expert.gate_up_bias),
-                     AsSharded(*expert.down).of_shard[s], bias(expert.down_bias)});
+      const ShardedMatrix& gate_up = AsSharded(*expert.gate_up);
+      const ShardedMatrix& down = AsSharded(*expert.down);
+      own.push_back({gate_up.of_shard[s], bias(expert.gate_up_bias, gate_up), down.of_shard[s],
+                     bias(expert.down_bias, down)});
     }
     table->of_shard.push_back(shard(s).GatherExperts(std::move(own), numbers));
   }
@@ -305,8 +317,14 @@ void ShardedKernels::OnAll(Tensor& out, const Operation& operation) {
 }
 
 void ShardedKernels::Embed(const StepInputs& step, const Matrix& table, Tensor& out) {
+  const ShardedMatrix& rows = AsSharded(table);
   OnAll(out, [&](Kernels& kernels, size_t s, Tensor& own) {
-    kernels.Embed(*AsSharded(step).of_shard[s], *AsSharded(table).of_shard[s], own);
+    const StepInputs& own_step = *AsSharded(step).of_shard[s];
+    if (!rows.divided()) return kernels.Embed(own_step, *rows.of_shard[s], own);
+    for (size_t of = 0; of < count(); ++of) {
+      if (rows.of_shard[of] == nullptr) continue;
+      kernels.EmbedRange(own_step, *rows.of_shard[of], rows.pieces[of].front().row, own);
+    }
   });
 }
 
@@ -370,6 +388,7 @@ void ShardedKernels::AdaptedGlu(const Tensor& x, const GatedProduct& product,
 
 void ShardedKernels::MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) {
   const auto& table = static_cast<const ShardedExperts&>(call.table);
+  if (AsSharded(*table.experts.front().gate_up).divided()) return MixDivided(x, call, out);
   OnAll(out, [&](Kernels& kernels, size_t s, Tensor& own) {
     const ExpertScratch& all = call.scratch;
     const ExpertScratch scratch{OfShard(all.input, s), OfShard(all.gate_up, s),

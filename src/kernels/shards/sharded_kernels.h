@@ -10,8 +10,9 @@
 // comes after what was launched on all before. A part that others read lies in one of two rooms in
 // turn, so that its shard may write the next part while they read: one meeting for each gather.
 //
-// Each shard has all of: embeddings (and logits that share their weights), experts, adapters kept
-// apart, states, and the keys of layers with fewer key heads than shards.
+// An embedding is divided by its rows, experts by the outputs of their two products. Each shard has
+// all of: adapters kept apart, states, the keys of layers with fewer key heads than shards, and, on
+// cuda, embeddings (with logits that share their weights) and experts.
 #pragma once
 
 #include <array>
@@ -55,6 +56,7 @@ class ShardedKernels final : public Kernels {
   std::shared_ptr<const Matrix> LoadDivided(std::span<const HostTensor* const> parts,
                                             std::span<const std::int32_t> row_order,
                                             std::span<const std::int64_t> blocks) override;
+  std::shared_ptr<const Matrix> LoadTable(std::span<const HostTensor* const> parts) override;
   std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix) override;
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values) override;
   std::shared_ptr<const LowRankTable> LoadLowRank(const LowRankSource& source) override;
@@ -125,7 +127,17 @@ class ShardedKernels final : public Kernels {
   // What a shard computes before it is gathered: parts that others read, in two rooms in turn (of
   // ordinary width and of logits); the two halves of a gated product, queries and keys of its
   // heads, a norm over all of them.
-  enum Room { kPart, kOtherPart, kWidePart, kOtherWidePart, kHalves, kHeads, kWholeNorm, kRooms };
+  enum Room {
+    kPart,
+    kOtherPart,
+    kWidePart,
+    kOtherWidePart,
+    kHalves,
+    kHeads,
+    kWholeNorm,
+    kMixed,
+    kRooms
+  };
   // The heads of a layer that a shard computes.
   struct ShardHeads {
     AttentionShape shape;
@@ -144,6 +156,7 @@ class ShardedKernels final : public Kernels {
   // Of a part that Share passes on next.
   Tensor PartOf(size_t shard, std::int64_t rows, std::int64_t columns);
   const Vector* BiasOf(const Vector* bias, const ShardedMatrix& w, size_t shard);
+  std::shared_ptr<const Vector> BiasRef(const Vector& bias, const ShardedMatrix& w, size_t shard);
   // Columns of parts of all shards to their places in `out` on all shards.
   void Share(std::span<const ColumnPiece> pieces, Tensor& out);
   template <typename Operation>
@@ -151,6 +164,7 @@ class ShardedKernels final : public Kernels {
   bool IsWhole(const AttentionShape& shape) const;
   ShardHeads HeadsOf(const AttentionShape& shape, size_t shard);
   const Vector* SinksOf(const AttentionShape& shape, const ShardHeads& heads, size_t shard);
+  void MixDivided(const Tensor& x, const ExpertCall& call, Tensor& out);
   void NormWhole(const AttentionShape& shape, const QkNormWeights& norm, Tensor& qkv);
 
   class StepRecorder;

@@ -24,9 +24,13 @@ QkNormWeights NormOfShard(const QkNormWeights& norm, size_t shard) {
 // --- Products: every shard computes a range of the outputs ---------------------------------------
 
 const Vector* ShardedKernels::BiasOf(const Vector* bias, const ShardedMatrix& w, size_t s) {
-  if (bias == nullptr) return nullptr;
-  const ShardedVector& all = AsSharded(*bias);
-  if (!w.divided()) return all.of_shard[s].get();
+  return bias == nullptr ? nullptr : BiasRef(*bias, w, s).get();
+}
+
+std::shared_ptr<const Vector> ShardedKernels::BiasRef(const Vector& bias, const ShardedMatrix& w,
+                                                      size_t s) {
+  const ShardedVector& all = AsSharded(bias);
+  if (!w.divided()) return all.of_shard[s];
   if (all.parts.empty()) {
     for (size_t each = 0; each < count(); ++each) {
       std::vector<float> values;
@@ -37,7 +41,7 @@ const Vector* ShardedKernels::BiasOf(const Vector* bias, const ShardedMatrix& w,
       all.parts.push_back(shard(each).LoadVector(values));
     }
   }
-  return all.parts[s].get();
+  return all.parts[s];
 }
 
 void ShardedKernels::Share(std::span<const ColumnPiece> pieces, Tensor& out) {
@@ -97,6 +101,48 @@ void ShardedKernels::MatMulGlu(const Tensor& x, const GatedProduct& product, Ten
     pieces.push_back({part, {0, w.pieces[s].front().row, own->rows / 2}});
   }
   if (w.divided()) Share(pieces, out);
+}
+
+// Inner values are gathered for each chunk of rows, what comes out once.
+void ShardedKernels::MixDivided(const Tensor& x, const ExpertCall& call, Tensor& out) {
+  const auto& table = static_cast<const ShardedExperts&>(call.table);
+  const ShardedMatrix& gate_up = AsSharded(*table.experts.front().gate_up);
+  const ShardedMatrix& down = AsSharded(*table.experts.front().down);
+  const std::int64_t chosen = call.rule.chosen, chunk = call.scratch.input.rows / chosen;
+  BANYAN_CHECK(gate_up.in_halves && (chunk > 0 || x.rows == 0));
+  std::vector<Tensor> scores(count());
+  const auto call_of = [&](size_t s, const ExpertScratch& scratch) {
+    scores[s] = OfShard(call.scores, s);
+    return ExpertCall{*table.of_shard[s], scores[s], call.rule, scratch};
+  };
+  std::vector<ColumnPiece> outputs;
+  for (std::int64_t begin = 0; begin < x.rows; begin += chunk) {
+    const ExpertRows rows{begin, std::min(begin + chunk, x.rows)};
+    const std::int64_t slots = (rows.end - rows.begin) * chosen;
+    const ExpertScratch& all = call.scratch;
+    std::vector<ColumnPiece> pieces;
+    for (size_t s = 0; s < count(); ++s) {
+      // One without inner values chooses experts all the same, for the outputs.
+      const bool none = gate_up.of_shard[s] == nullptr;
+      const std::int64_t own = none ? 0 : gate_up.of_shard[s]->rows / 2;
+      const ExpertScratch scratch{
+          OfShard(all.input, s), OfShard(all.gate_up, s).Narrow(all.gate_up.rows, 2 * own), {}, {}};
+      Tensor part = PartOf(s, slots, own);
+      shard(s).ExpertInner(OfShard(x, s), call_of(s, scratch), rows, part);
+      if (!none) pieces.push_back({part, {0, gate_up.pieces[s].front().row, own}});
+    }
+    Tensor inner = all.inner.Prefix(slots);
+    Share(pieces, inner);
+    for (size_t s = 0; s < count(); ++s) {
+      if (down.of_shard[s] == nullptr) continue;
+      const std::int64_t own = down.of_shard[s]->rows;
+      const ExpertScratch scratch{{}, {}, {}, OfShard(all.output, s).Narrow(all.output.rows, own)};
+      Tensor mixed = RoomOf(s, kMixed, x.rows, own);
+      shard(s).ExpertOutputs(call_of(s, scratch), rows, OfShard(inner, s), mixed);
+      if (begin == 0) outputs.push_back({mixed, {0, down.pieces[s].front().row, own}});
+    }
+  }
+  if (x.rows > 0) Share(outputs, out);
 }
 
 // --- Attention: every shard has a range of the key heads -----------------------------------------
