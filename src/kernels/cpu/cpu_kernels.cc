@@ -211,18 +211,12 @@ void CpuKernels::Upload(const Batch& batch, const AttentionPlan& plan,
   for (size_t i = 0; i < ropes_.size(); ++i) ComputeRope(batch, ropes_[i], pool_, step->ropes[i]);
 }
 
-void CpuKernels::Embed(const StepInputs& step, const Matrix& table, Tensor& out) {
-  pool_.ForEach(step.rows, FewRowsTogether(out.columns), [&](std::int64_t row, int) {
-    UnpackRow(Packed(table), Cpu(step).batch.tokens[static_cast<size_t>(row)], Row(out, row));
-  });
-}
-
 void CpuKernels::EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
                             Tensor& out) {
+  const std::vector<TokenId>& tokens = Cpu(step).batch.tokens;
   pool_.ForEach(step.rows, FewRowsTogether(out.columns), [&](std::int64_t row, int) {
-    const std::int64_t at = Cpu(step).batch.tokens[static_cast<size_t>(row)] - first;
-    if (at < 0 || at >= table.rows) return;
-    UnpackRow(Packed(table), static_cast<std::int32_t>(at), Row(out, row));
+    const std::int64_t at = tokens[static_cast<size_t>(row)] - first;
+    if (at >= 0 && at < table.rows) UnpackRow(Packed(table), at, Row(out, row));
   });
 }
 

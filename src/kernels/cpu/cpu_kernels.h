@@ -67,7 +67,9 @@ class CpuKernels : public Kernels {
   void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
               std::unique_ptr<StepInputs>& inputs) override;
 
-  void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override;
+  void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
+    EmbedRange(step, table, 0, out);
+  }
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override;
   void RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
                      Tensor& out) override;

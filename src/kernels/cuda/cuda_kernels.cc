@@ -189,27 +189,8 @@ class CudaKernels : public Kernels {
   void Post() override { device_->Post(); }
   void Follow(const Kernels& other) override { device_->Follow(*DeviceOf(other)); }
 
-  // One copy for each piece: within a device, or from the memory of another one.
   void Gather(std::span<const ColumnPiece> pieces, Tensor& out) override {
-    if (out.rows == 0) return;
-    const bool bf16 = cuda::IsBf16(pieces.front().x);
-    const size_t size = bf16 ? 2 : 4;
-    auto* target = bf16 ? reinterpret_cast<std::byte*>(cuda::Bf16ForWriting(out))
-                        : reinterpret_cast<std::byte*>(Float32ForWriting(out));
-    const auto bytes = [size](std::int64_t elements) {
-      return static_cast<size_t>(elements) * size;
-    };
-    for (const auto& [x, columns] : pieces) {
-      BANYAN_CHECK(x.rows == out.rows && columns.from + columns.count <= x.columns &&
-                   columns.to + columns.count <= out.columns);
-      const std::byte* source = cuda::RowsAsTheyAre(x, bf16);
-      if (columns.count == 0) continue;
-      Check(cudaMemcpy2DAsync(target + bytes(columns.to), bytes(Stride(out.columns)),
-                              source + bytes(columns.from), bytes(Stride(x.columns)),
-                              bytes(columns.count), static_cast<size_t>(x.rows), cudaMemcpyDefault,
-                              stream_),
-            "copy of another shard's columns");
-    }
+    cuda::GatherColumns(stream_, pieces, out);
   }
 
   void NormColumns(std::int64_t from, const Vector& weight, float eps, Tensor& /*scratch*/,
@@ -324,14 +305,7 @@ class CudaKernels : public Kernels {
     cuda::ScanRuns(stream_, OnDevice(step).states(), launch);
   }
 
-  void Clear(Tensor& x) override {
-    const auto elements = static_cast<size_t>(x.rows * Stride(x.columns));
-    if (mixed()) {  // for a product to read
-      Check(cudaMemsetAsync(cuda::Bf16ForWriting(x), 0, elements * 2, stream_), "clear");
-    } else {
-      Check(cudaMemsetAsync(Float32ForWriting(x), 0, elements * 4, stream_), "clear");
-    }
-  }
+  void Clear(Tensor& x) override { cuda::ClearRows(stream_, x, options_.precision); }
 
   void Add(const Tensor& delta, Tensor& x) override {
     cuda::AddRows(stream_, Float32(delta), nullptr, RangeOf(x), Float32(x));
@@ -471,17 +445,7 @@ class CudaKernels : public Kernels {
   }
 
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
-    const size_t columns = std::min(out.size(), static_cast<size_t>(x.columns));
-    const size_t rows = columns > 0 ? out.size() / columns : 0;
-    BANYAN_CHECK(row >= 0 && row + static_cast<std::int64_t>(rows) <= x.rows &&
-                 rows * columns == out.size());
-    if (rows == 0) return;
-    const auto stride = static_cast<size_t>(Stride(x.columns)) * sizeof(float);
-    const float* source = Float32(x) + row * Stride(x.columns);
-    Check(cudaMemcpy2DAsync(out.data(), columns * sizeof(float), source, stride,
-                            columns * sizeof(float), rows, cudaMemcpyDeviceToHost, stream_),
-          "copy to the host");
-    device_->Synchronize();
+    cuda::DownloadRows(*device_, x, row, out);
   }
 
  private:

@@ -303,10 +303,10 @@ std::string JobEstimate::ToText() const {
   }
   for (const DevicesPrediction& other : predictions) {
     if (other.devices == 1) continue;
-    line("predicted", fmt::format("{} devices: about {} with a document on each, {} in shards of "
-                                  "{}; a model of costs, not measured",
-                                  other.devices, Duration(other.seconds_by_document),
-                                  Duration(other.seconds_in_shards), Bytes(other.shard_bytes)));
+    line("predicted",
+         fmt::format("{} devices: about {} with a document on each, {} in shards of {} (a model)",
+                     other.devices, Duration(other.seconds_by_document),
+                     Duration(other.seconds_in_shards), Bytes(other.shard_bytes)));
   }
   return text;
 }
@@ -351,13 +351,10 @@ namespace {
 // take. Of groups of devices that compute together now, no device was measured.
 std::vector<DevicesPrediction> PredictionsOf(const Engine& engine, const JobEstimate& estimate,
                                              const WorkAhead& work) {
-  for (const DeviceShare& device : estimate.devices) {
-    if (device.name.find('+') != std::string::npos) return {};
-  }
   std::vector<DevicesPrediction> predictions = engine.PredictDevices(work);
-  if (predictions.empty() || predictions.front().seconds_by_document <= 0.0) return {};
-  const double measured =
-      estimate.expected_seconds * static_cast<double>(std::max<size_t>(1, estimate.devices.size()));
+  if (predictions.empty() || predictions.front().seconds_by_document <= 0.0 ||
+      estimate.devices.front().name.find('+') != std::string::npos) return {};
+  const double measured = estimate.expected_seconds * static_cast<double>(estimate.devices.size());
   const double scale = measured / predictions.front().seconds_by_document;
   for (DevicesPrediction& prediction : predictions) {
     prediction.seconds_by_document *= scale;
