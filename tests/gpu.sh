@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every check of the cuda backend in one call on a machine with a GPU: about four minutes.
-# usage: tests/gpu.sh [PART ...]     parts: units oracles forests devices shards sanitizers, by default all;
+# usage: tests/gpu.sh [PART ...]     parts: units oracles forests devices sanitizers, by default all;
 # times times8 w8a8 profile, which measure
 #   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; engine_test and cuda_times
 #                      where they are); otherwise build/cuda is built
@@ -12,7 +12,7 @@ logs=${BANYAN_LOGS:-$(mktemp -d)}
 mkdir -p "$logs"
 golden=${BANYAN_GOLDEN:-../shared/golden}
 bin=${BANYAN_BUILD:-build/cuda}
-parts=${*:-units oracles forests devices shards sanitizers}
+parts=${*:-units oracles forests devices sanitizers}
 failed=0
 report() { # NAME STATUS NOTE
   printf '%-34s %s  %s\n' "$1" "$([ "$2" = 0 ] && echo ok || echo FAILED)" "$3" | tee -a "$logs/summary"
@@ -61,20 +61,6 @@ devices() { # two engines on one GPU, and one on every GPU that there is: the ro
     status=$?
     report "devices $devices" $status "$(tail -1 "$name.log")"
   done
-}
-
-shards() { # one model in several shards on one GPU: the answers of one
-  if [ -x "$bin/engine_test" ]; then
-    timeout 100 "$bin/engine_test" --gtest_filter='Shards.OnCuda:*OfShardsOnCuda*' --gtest_brief=1 >"$logs/shards-engine" 2>&1
-    report "shards: forests of small models" $? "$(tail -1 "$logs/shards-engine")"
-    grep -E 'Failure|FAILED|skipped' -A6 "$logs/shards-engine" | head -40
-  fi
-  timeout 200 python3 tests/gpu_forests.py "$bin/banyan" cuda 3 shards >"$logs/shards-forests" 2>&1
-  report "shards: random forests" $? "$(tail -1 "$logs/shards-forests")"
-  grep FAIL "$logs/shards-forests" | head
-  timeout 300 python3 tests/cli/test_shards.py "$bin/banyan" cuda >"$logs/shards-families" 2>&1
-  report "shards: families, store, adapters" $? "$(tail -1 "$logs/shards-families")"
-  grep FAIL "$logs/shards-families" | head
 }
 
 sanitize() { # TOOL SECONDS TESTS: the ugly shapes, not the long ones

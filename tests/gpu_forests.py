@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random forests of prompts, greedy and drawn, under every strategy, batch size and way to run: one answer, bit for bit,
 log-probabilities included. With the model that ships, and with tiny ones whose layers keep states or differ in their
-heads. With `shards`: each model in 2, 3, 4 and 8 shards instead. usage: gpu_forests.py BANYAN [DEVICE [FORESTS [shards]]]"""
+heads. usage: gpu_forests.py BANYAN [DEVICE [FORESTS]]"""
 import concurrent.futures
 import glob
 import json
@@ -13,7 +13,6 @@ import sys
 BANYAN = sys.argv[1]
 DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cuda"
 FORESTS = int(sys.argv[3]) if len(sys.argv) > 3 else 6
-SHARDS = sys.argv[4:] == ["shards"]
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ORACLES = os.path.join(ROOT, "tests", "oracles")
 # Model → its last token.
@@ -29,10 +28,6 @@ RUNS += [["--strategy", name] for name in ("flat", "paged", "stacked", "tree", "
 RUNS += [["--strategy", "tree", "--batch-rows", "7"], ["--strategy", "tree", "--batch-rows", "61"],
          ["--strategy", "auto", "--batch-rows", "333"], ["--strategy", "tree", "--max-streams", "3"],
          ["--strategy", "auto", "--steps-ahead", "0"]]
-if SHARDS:
-    RUNS = [RUNS[0]] + [["--strategy", "auto", "--tensor-parallel", n] for n in "2348"]
-    RUNS += [["--strategy", "paged", "--batch-rows", "61", "--tensor-parallel", "2"],
-             ["--strategy", "tree", "--steps-ahead", "0", "--tensor-parallel", "3"]]
 
 
 def forests(count, last):
@@ -57,7 +52,7 @@ def forests(count, last):
 
 def runs_of(model):
     """Few of tiny models, none of them with contexts stacked by masks: some keep states."""
-    return RUNS if SHARDS or model.endswith(".gguf") else [RUNS[0], *RUNS[4:7], RUNS[-1]]
+    return RUNS if model.endswith(".gguf") else [RUNS[0], *RUNS[4:7], RUNS[-1]]
 
 
 def answers(job):

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
-#include "kernels/kernels.h"
 #include "support/temp_directory.h"
 #include "support/tiny_model.h"
 #include "support/workload.h"
@@ -30,14 +28,13 @@ const testing_support::WorkloadLimits kForests = {.roots = 3,
 
 // Answers by one shard are expected of 2, 3, 4 and 8.
 void ExpectSameInShards(const TinyShape& shape, const std::string& precision,
-                        const std::string& kv_type, const std::string& device = "cpu") {
+                        const std::string& kv_type) {
   const testing_support::TempDirectory folder;
   LoadOptions load;
   load.model = (folder.path() / "m.gguf").string();
   load.precision = precision;
   load.kv_type = kv_type;
   load.threads = 2;
-  load.device = device;
   testing_support::WriteTinyGguf(shape, load.model);
   const std::shared_ptr<Model> one = Model::Load(load);
   for (int seed = 1; seed <= testing_support::TestRounds(); ++seed) {
@@ -71,29 +68,6 @@ TEST(Shards, MoreKeyHeadsThanShards) {
 TEST(Shards, FewerKeyHeadsThanShards) {
   ExpectSameInShards({.family = "llama", .hidden = 64, .kv_heads = 1, .head_dim = 16, .ffn = 33},
                      "mixed", "bf16");
-}
-
-// On one GPU, each with a stream of its own.
-TEST(Shards, OnCuda) {
-  try {
-    MakeKernels("cuda", {});
-  } catch (const Error& error) {
-    GTEST_SKIP() << error.what();
-  }
-  const TinyShape more{
-      .family = "qwen3", .hidden = 96, .heads = 10, .kv_heads = 5, .head_dim = 16, .ffn = 80};
-  ExpectSameInShards(more, "f32", "", "cuda");
-  ExpectSameInShards(more, "mixed", "f16", "cuda");
-  ExpectSameInShards(more, "w8a8", "q8", "cuda");
-  // Heads that have kernels of their own, products that are large enough for a choice.
-  const TinyShape larger{
-      .family = "llama", .hidden = 1024, .heads = 8, .kv_heads = 4, .head_dim = 128, .ffn = 1536};
-  ExpectSameInShards(larger, "mixed", "bf16", "cuda");
-  ExpectSameInShards(larger, "w8a8", "f16", "cuda");
-  const TinyShape whole_norm{
-      .family = "olmo2", .hidden = 64, .heads = 8, .kv_heads = 8, .head_dim = 16, .ffn = 64};
-  ExpectSameInShards(whole_norm, "f32", "", "cuda");
-  ExpectSameInShards(whole_norm, "mixed", "f16", "cuda");
 }
 
 // The norm of queries and keys is over all heads.

@@ -39,6 +39,10 @@ std::unique_ptr<Kernels> MakeShards(const std::string& device, KernelOptions opt
   for (int shard = 0; shard < shards; ++shard) {
     if (!ordinals.empty()) options.ordinal = ordinals[static_cast<size_t>(shard)];
     made.push_back(MakeKernels(device, options));
+    if (made.back()->asynchronous()) {
+      Throw(ErrorKind::kUnsupported,
+            "device {} does not divide a model into shards yet; --device cpu does", device);
+    }
   }
   return std::make_unique<ShardedKernels>(std::move(made));
 }

@@ -13,7 +13,6 @@
 
 namespace banyan {
 namespace {
-
 // Least rows that a thread takes: a few microseconds of work.
 std::int64_t RowsTogether(std::int64_t columns) {
   return 1 + 8192 / std::max<std::int64_t>(columns, 1);
@@ -213,9 +212,8 @@ void CpuKernels::Upload(const Batch& batch, const AttentionPlan& plan,
 
 void CpuKernels::EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
                             Tensor& out) {
-  const std::vector<TokenId>& tokens = Cpu(step).batch.tokens;
   pool_.ForEach(step.rows, FewRowsTogether(out.columns), [&](std::int64_t row, int) {
-    const std::int64_t at = tokens[static_cast<size_t>(row)] - first;
+    const std::int64_t at = Cpu(step).batch.tokens[static_cast<size_t>(row)] - first;
     if (at >= 0 && at < table.rows) UnpackRow(Packed(table), at, Row(out, row));
   });
 }

@@ -11,8 +11,7 @@
 // turn, so that its shard may write the next part while they read: one meeting for each gather.
 //
 // An embedding is divided by its rows, experts by the outputs of their two products. Each shard has
-// all of: adapters kept apart, states, the keys of layers with fewer key heads than shards, and, on
-// cuda, embeddings (with logits that share their weights) and experts.
+// all of: adapters kept apart, states, and the keys of layers with fewer key heads than shards.
 #pragma once
 
 #include <array>

@@ -347,13 +347,13 @@ std::string JobEstimate::ToJson() const {
 
 namespace {
 
-// What the model of costs says of other numbers of devices, relative to what one was measured to
-// take. Of groups of devices that compute together now, no device was measured.
+// Relative to what one device was measured to take; of groups that compute together, none was.
 std::vector<DevicesPrediction> PredictionsOf(const Engine& engine, const JobEstimate& estimate,
                                              const WorkAhead& work) {
   std::vector<DevicesPrediction> predictions = engine.PredictDevices(work);
   if (predictions.empty() || predictions.front().seconds_by_document <= 0.0 ||
-      estimate.devices.front().name.find('+') != std::string::npos) return {};
+      estimate.devices.front().name.find('+') != std::string::npos)
+    return {};
   const double measured = estimate.expected_seconds * static_cast<double>(estimate.devices.size());
   const double scale = measured / predictions.front().seconds_by_document;
   for (DevicesPrediction& prediction : predictions) {
@@ -490,13 +490,10 @@ JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engin
       per_row * (prefill + static_cast<double>(count.answers) * estimate.tokens_per_answer);
   estimate.limit_seconds = per_row * (prefill + static_cast<double>(estimate.answer_tokens_limit));
   const auto answers = static_cast<double>(count.answers);
-  estimate.predictions =
-      PredictionsOf(engine, estimate,
-                    {.documents = static_cast<double>(estimate.records),
-                     .answers = answers,
-                     .prompt_tokens = static_cast<double>(estimate.prompt_tokens),
-                     .computed_tokens = prefill,
-                     .generated_tokens = answers * estimate.tokens_per_answer});
+  estimate.predictions = PredictionsOf(
+      engine, estimate,
+      {static_cast<double>(estimate.records), answers, static_cast<double>(estimate.prompt_tokens),
+       prefill, answers * estimate.tokens_per_answer});
   return estimate;
 }
 

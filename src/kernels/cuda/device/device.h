@@ -31,17 +31,11 @@ struct Device {
   // Makes it the current device of this thread, as launches and allocations need it.
   void Enter() const;
   void Synchronize() const;
-  // What was launched here so far comes before what others launch after their Follow.
-  void Post() const;
-  void Follow(const Device& other) const;
-  // Memory of the other's pool can be read here. Throws kUnsupported where the two have no link.
-  void Reach(const Device& other) const;
   // Unused bytes, including those that the pool keeps for later.
   std::int64_t FreeBytes() const;
 
   int ordinal = 0;
   cudaStream_t stream = nullptr;
-  cudaEvent_t posted = nullptr;
   cudaMemPool_t pool = nullptr;
   std::string name;         // "NVIDIA H200, sm_90"
   int multiprocessors = 0;  // what attention items are spread over
