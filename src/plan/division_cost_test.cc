@@ -29,7 +29,7 @@ DivisionSizes Sizes() {
 constexpr JobWork kPrefill{
     .prefill_rows = 1e6, .answers = 1000, .prompt_tokens = 1e6, .step_rows = 1000, .streams = 100};
 constexpr JobWork kDecode{
-    .decode_rows = 1e5, .answers = 1000, .prompt_tokens = 1e5, .step_rows = 1000, .streams = 10};
+    .decode_rows = 1e5, .answers = 1000, .prompt_tokens = 1e5, .step_rows = 1000, .streams = 2};
 
 double Seconds(const JobWork& work, int devices, int shards, const LinkRates& link = kLink) {
   return SecondsOfDivision(Sizes(), work, devices, shards, kMachine, link);
