@@ -98,6 +98,24 @@ struct DeviceShare {
   std::int64_t weight_bytes = 0, kv_bytes = 0;
 };
 
+// Work of a job that is ahead.
+struct WorkAhead {
+  double documents = 0;  // that may go to different devices
+  double answers = 0;
+  double prompt_tokens = 0;     // as if every answer were asked alone
+  double computed_tokens = 0;   // of prompts, with sharing
+  double generated_tokens = 0;  // of all answers
+};
+// What so many devices, like the first of the model, would take for it. Computed from the rates of
+// this machine and an assumed link between devices, not measured.
+struct DevicesPrediction {
+  int devices = 1;
+  double seconds_by_document = 0.0;  // the whole model on each, documents divided
+  double seconds_in_shards = 0.0;    // the model divided; 0 for one device
+  std::int64_t weight_bytes = 0;     // of the whole model
+  std::int64_t shard_bytes = 0;      // of the largest shard
+};
+
 // A device that failed: its answers ended with kError, and it takes no more while others can.
 struct DeviceFailure {
   std::string device, why;
@@ -242,6 +260,9 @@ class Engine {
   Receipt receipt() const;
   // What is shared, what was chosen, and the predicted cost of the work submitted so far.
   std::string Explain();
+  // Predictions for 1, 2, 4 and 8 devices and for as many as the model has; empty where rates are
+  // not known (reference).
+  std::vector<DevicesPrediction> PredictDevices(const WorkAhead& work) const;
   // The nodes that these requests have in memory now, parents first. Finished and waiting requests
   // have none.
   std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;

@@ -162,6 +162,8 @@ struct JobEstimate {
   std::vector<DeviceShare> devices;  // and their memory: each gets as much work as it can do
   // rank by pairs: expected; and at most, whatever they say. Tokens and times are with them.
   std::int64_t comparisons = 0, comparison_rounds = 0, most_comparisons = 0;
+  // For other numbers of devices and for shards: `expected_seconds`, scaled by a model of costs.
+  std::vector<DevicesPrediction> predictions;
 
   std::string ToText() const;
   std::string ToJson() const;

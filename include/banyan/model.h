@@ -68,9 +68,9 @@ struct LoadOptions {
   // Quantised weights on a GPU in mixed precision: "converted" (to 16 bits), "compact" (as stored),
   // or "auto": converted while that takes at most half of the free memory. Answers are the same.
   std::string weights = "auto";
-  // Divide the model's products and attention into so many shards. They are in this process and on
-  // `device`, which computes one after the other: a test of the division, not faster. Answers are
-  // the same.
+  // Divide the model's products and attention into so many shards. Of several devices, so many
+  // compute a model together; one device has all shards, which tests the division and is not
+  // faster. 0: as few as make the model fit into its devices. Answers are the same.
   int tensor_parallel = 1;
   // Directory of a PEFT LoRA adapter, or the name of one that ships with the program, merged into
   // the weights as they are loaded; empty: none.

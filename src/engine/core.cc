@@ -281,7 +281,7 @@ Receipt EngineCore::MakeReceipt() {
   return receipt;
 }
 
-std::string EngineCore::Explain() {
+std::string EngineCore::Explain(WorkAhead& ahead) {
   const Model::Parts& model = copy_;
   const Strategy strategy = options_.strategy;
   std::string text =
@@ -292,6 +292,10 @@ std::string EngineCore::Explain() {
                       max_streams(), row_limit_.most());
   const Sharing sharing = FindSharing(parts_->admission.waiting(), model, StorageRules(options_));
   text += DescribeSharing(sharing);
+  ahead.answers += waiting();
+  ahead.prompt_tokens += static_cast<double>(sharing.all.alone);
+  ahead.computed_tokens += static_cast<double>(sharing.all.computed());
+  ahead.generated_tokens += static_cast<double>(sharing.tail_tokens);
   const std::int64_t pages = parts_->stream_memory.cache().pool().total();
   const std::int64_t page_bytes = model.kernels->KvPageBytes(KvShapeOf(model.config));
   text += fmt::format(

@@ -68,9 +68,11 @@ class EngineCore {
   int most_branches() const { return memory_.logit_rows; }  // of one stream
   bool idle() const { return nothing_waits_or_runs() && parts_->in_flight.empty(); }
   int max_streams() const { return memory_.max_streams; }
+  int batch_rows() const { return memory_.batch_rows; }
   Receipt MakeReceipt();
   const Latencies& latencies() const { return events_.latencies(); }
-  std::string Explain();
+  // Adds what is waiting to `ahead`.
+  std::string Explain(WorkAhead& ahead);
   std::vector<ForestNode> Picture(std::span<const RequestId> requests) const;
 
  private:

@@ -205,13 +205,14 @@ Receipt DeviceLane::MakeReceipt(Latencies& latencies) {
   return receipt;
 }
 
-std::string DeviceLane::Explain() {
+std::string DeviceLane::Explain(WorkAhead& ahead) {
   const std::unique_lock working = LockCore();
   EnterThread();
   TakeInbox();
   std::string text;
   try {
-    text = core_.Explain();
+    text = core_.Explain(ahead);
+    ahead.documents += static_cast<double>(requests_);
   } catch (...) {
     failure_ = std::current_exception();
     throw;

@@ -43,10 +43,12 @@ class DeviceLane {
 
   // Of this device, and its latencies into `latencies`.
   Receipt MakeReceipt(Latencies& latencies);
-  std::string Explain();
+  // Adds what is waiting to `ahead`.
+  std::string Explain(WorkAhead& ahead);
   std::vector<ForestNode> Picture(std::span<const RequestId> requests);
 
   int max_streams() const { return core_.max_streams(); }
+  int batch_rows() const { return core_.batch_rows(); }
   int most_branches() const { return most_branches_; }  // of a stream
 
  private:

@@ -13,6 +13,7 @@
 #include "engine/device_lane.h"
 #include "engine/request/request_check.h"
 #include "engine/request_queue.h"
+#include "engine/step/division_of_model.h"
 
 namespace banyan {
 namespace {
@@ -68,6 +69,8 @@ struct Engine::State {
   void Shutdown(Unfinished unfinished);
   Receipt MakeReceipt();
   std::string Explain();
+  std::vector<DevicesPrediction> Predict(const WorkAhead& work);
+  std::string DescribeDevices(const WorkAhead& ahead);
   std::vector<ForestNode> Picture(std::span<const RequestId> requests);
 
   const std::shared_ptr<Model> model;
@@ -168,17 +171,41 @@ Receipt Engine::State::MakeReceipt() {
 }
 
 std::string Engine::State::Explain() {
-  if (lanes.size() == 1) return lanes.front()->Explain();
+  WorkAhead ahead;
+  if (lanes.size() == 1) {
+    const std::string explained = lanes.front()->Explain(ahead);
+    return explained + DescribeDevices(ahead);
+  }
   std::string text, each;
   for (const auto& lane : lanes) {
-    const std::string explained = lane->Explain();  // takes what is waiting
+    const std::string explained = lane->Explain(ahead);  // takes what is waiting
     Latencies unused;
     const DeviceShare share = lane->MakeReceipt(unused).devices.front();
     text += fmt::format("device    {}: {} requests to begin with; weights {} MiB, kv {} MiB\n",
                         share.name, share.requests, share.weight_bytes >> 20, share.kv_bytes >> 20);
     each += fmt::format("on {}\n{}", share.name, explained);
   }
-  return text + each;
+  return text + DescribeDevices(ahead) + each;
+}
+
+std::vector<DevicesPrediction> Engine::State::Predict(const WorkAhead& work) {
+  Model::Parts& one = model->parts();
+  const int shards = std::max(1, one.kernels->options().shards);
+  return banyan::PredictDevices(one, one.Rates(), work,
+                                {lanes.front()->batch_rows(), lanes.front()->max_streams()},
+                                static_cast<int>(lanes.size()) * shards);
+}
+
+std::string Engine::State::DescribeDevices(const WorkAhead& ahead) {
+  Model::Parts& one = model->parts();
+  const int shards = std::max(1, one.kernels->options().shards);
+  std::string chosen = shards > 1 ? fmt::format("a model in {} shards", shards) : "a whole model";
+  if (lanes.size() > 1) {
+    chosen += fmt::format(" on each of {}, documents divided", lanes.size());
+  } else {
+    chosen += fmt::format(" on {}", one.device.name);
+  }
+  return DescribePredictions(Predict(ahead), one, one.Rates(), chosen);
 }
 
 // The numbers of nodes are a device's own: here they are made different.
@@ -237,6 +264,9 @@ int Engine::wanted_waiting() const {
 std::optional<DeviceFailure> Engine::failure() const { return state_->queue.failure(); }
 Receipt Engine::receipt() const { return state_->MakeReceipt(); }
 std::string Engine::Explain() { return state_->Explain(); }
+std::vector<DevicesPrediction> Engine::PredictDevices(const WorkAhead& work) const {
+  return state_->Predict(work);
+}
 std::vector<ForestNode> Engine::Picture(std::span<const RequestId> requests) const {
   return state_->Picture(requests);
 }

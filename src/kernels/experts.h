@@ -84,6 +84,11 @@ struct ExpertScratch {
 // Most rows of a chunk: with so many, reading every expert's weights once per chunk costs little.
 inline constexpr std::int64_t kExpertRows = 512;
 
+// Rows of a call whose slots fit the scratch at once.
+struct ExpertRows {
+  std::int64_t begin = 0, end = 0;
+};
+
 struct ExpertCall {
   const ExpertTable& table;
   const Tensor& scores;  // [rows, experts], the router's product

@@ -33,8 +33,11 @@ constexpr size_t kMoreThanCaches = size_t{256} << 20;  // bytes
 
 std::unique_ptr<Kernels> MakeShards(const std::string& device, KernelOptions options) {
   const int shards = std::exchange(options.shards, 1);
+  const std::vector<int> ordinals = std::exchange(options.shard_ordinals, {});
+  BANYAN_CHECK(ordinals.empty() || ordinals.size() == static_cast<size_t>(shards));
   std::vector<std::unique_ptr<Kernels>> made;
   for (int shard = 0; shard < shards; ++shard) {
+    if (!ordinals.empty()) options.ordinal = ordinals[static_cast<size_t>(shard)];
     made.push_back(MakeKernels(device, options));
     if (made.back()->asynchronous()) {
       Throw(ErrorKind::kUnsupported,
@@ -48,6 +51,27 @@ std::unique_ptr<Kernels> MakeShards(const std::string& device, KernelOptions opt
 
 void Kernels::CopyColumns(const Tensor&, const ColumnCopy&, Tensor&) {
   BANYAN_CHECK(!asynchronous());  // a backend whose operations wait has it
+}
+
+void Kernels::Gather(std::span<const ColumnPiece> pieces, Tensor& out) {
+  for (const ColumnPiece& piece : pieces) CopyColumns(piece.x, piece.columns, out);
+}
+
+void Kernels::EmbedRange(const StepInputs&, const Matrix&, std::int64_t, Tensor&) {
+  BANYAN_CHECK(false);  // where divides_tables_and_experts
+}
+void Kernels::ExpertInner(const Tensor&, const ExpertCall&, ExpertRows, Tensor&) {
+  BANYAN_CHECK(false);
+}
+void Kernels::ExpertOutputs(const ExpertCall&, ExpertRows, const Tensor&, Tensor&) {
+  BANYAN_CHECK(false);
+}
+
+void Kernels::NormColumns(std::int64_t from, const Vector& weight, float eps, Tensor& scratch,
+                          Tensor& x) {
+  CopyColumns(x, {from, 0, weight.size}, scratch);
+  RmsNorm(scratch, weight, eps, scratch);
+  CopyColumns(scratch, {0, from, weight.size}, x);
 }
 
 void Kernels::GateAndNorm(const GatedNorm& call, Tensor& x) {
@@ -94,6 +118,10 @@ void Kernels::AdaptedGlu(const Tensor& x, const GatedProduct& product, const Low
   MatMul(x, product.w, product.bias, scratch);
   AddLowRank(more, x, scratch);
   Glu(product.gate, scratch, out);
+}
+
+void Kernels::AdaptedRowsGlu(Gate, const LowRankCall&, const Tensor&, Tensor&) {
+  BANYAN_CHECK(false);  // where ComputesAdaptedApart
 }
 
 void Kernels::MatMulChoose(const Tensor& x, const Matrix& w, Tensor& logits,
@@ -180,6 +208,14 @@ std::unique_ptr<Kernels> MakeKernels(const std::string& device, const KernelOpti
 #endif
   }
   Throw(ErrorKind::kUsage, "unknown device '{}': expected cpu, cuda or reference", device);
+}
+
+std::optional<std::int64_t> FreeMemoryOf([[maybe_unused]] const std::string& device,
+                                         [[maybe_unused]] int ordinal) {
+#ifdef BANYAN_WITH_CUDA
+  if (device == "cuda") return FreeCudaMemory(ordinal);
+#endif
+  return std::nullopt;
 }
 
 int CountGpus() {

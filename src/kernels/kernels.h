@@ -87,6 +87,7 @@ struct KernelOptions {
   bool eight_bit_products = false;
   // Of one model, in this process (shards/sharded_kernels.h).
   int shards = 1;
+  std::vector<int> shard_ordinals{};  // [shards] the GPU of each; empty: all on `ordinal`
 };
 
 // Key heads of a layer, and values of each.
@@ -147,15 +148,27 @@ struct StepPanels {
   const PendingChoices* earlier = nullptr;  // whose betas panels may use, taken or not
 };
 
+// What the operations of a step work on.
+struct RecordedStep {
+  const StepInputs* step = nullptr;
+  const KvMemory* kv = nullptr;
+  const StateMemory* states = nullptr;
+};
+
 // Runs the operations of steps; a backend may replay what it recorded in an earlier step.
 class Recorder {
  public:
   virtual ~Recorder() = default;
-  // Runs `operations`, which call the kernels that made this recorder for `step` and `kv`, with
-  // tensors at fixed addresses. Equal variants and row counts mean the same operations.
-  virtual void Run(const StepInputs& /*step*/, const KvMemory& /*kv*/, int /*variant*/,
+  // Runs `operations`, which call the kernels that made this recorder for `steps`, one of each of
+  // them, with tensors at fixed addresses. Equal variants and row counts mean the same operations.
+  virtual void Run(std::span<const RecordedStep> /*steps*/, int /*variant*/,
                    const std::function<void()>& operations) {
     operations();
+  }
+  void Run(const StepInputs& step, const KvMemory& kv, int variant,
+           const std::function<void()>& operations) {
+    const RecordedStep one{&step, &kv, kv.states.get()};
+    Run(std::span(&one, 1), variant, operations);
   }
 };
 
@@ -173,6 +186,11 @@ using TensorGroup = std::vector<TensorShape>;
 // Columns [from, from + count) of one tensor become [to, to + count) of another.
 struct ColumnCopy {
   std::int64_t from = 0, to = 0, count = 0;
+};
+// A tensor's columns that go to another's; it may belong to other kernels of the backend.
+struct ColumnPiece {
+  Tensor x;
+  ColumnCopy columns;
 };
 
 // How to time an operation.
@@ -234,6 +252,10 @@ class Kernels {
                                                     std::span<const std::int64_t> /*blocks*/) {
     return LoadMatrix(parts, row_order);
   }
+  // Where one device has all of it, as LoadMatrix: an embedding, whose rows several may divide.
+  virtual std::shared_ptr<const Matrix> LoadTable(std::span<const HostTensor* const> parts) {
+    return LoadMatrix(parts, {});
+  }
   // Made in backend memory: the same bf16 values on every backend (random_weights.h).
   virtual std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights);
   // The matrix in the form that the options want for products; by default itself. Do not pass the
@@ -289,7 +311,43 @@ class Kernels {
   }
 
   // For the steps of one forward pass. These kernels must outlive it.
-  virtual std::unique_ptr<Recorder> NewRecorder() { return std::make_unique<Recorder>(); }
+  std::unique_ptr<Recorder> NewRecorder() {
+    Kernels* const alone = this;
+    return NewRecorder(std::span(&alone, 1));
+  }
+  // The same of several kernels of this backend that compute one step together, these first.
+  virtual std::unique_ptr<Recorder> NewRecorder(std::span<Kernels* const> /*together*/) {
+    return std::make_unique<Recorder>();
+  }
+
+  // --- Of one model in several shards (shards/sharded_kernels.h) -------------------------------
+  // What this class needs to know of links between devices: a shard reads what others computed.
+  // Called once, before tensors of `other` are read. Throws kUnsupported where they cannot be.
+  virtual void Reach(const Kernels& /*other*/) {}
+  // Operations from here on come after those of `other` before its last Post. Nothing to do where
+  // operations wait.
+  virtual void Post() {}
+  virtual void Follow(const Kernels& /*other*/) {}
+  // Whether tables and experts can be divided too: the three functions below.
+  virtual bool divides_tables_and_experts() const { return false; }
+  // Embed of the rows whose tokens are in [first, first + table.rows), by these rows of the whole
+  // table; other rows of `out` stay. The table may belong to other kernels of this backend.
+  virtual void EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
+                          Tensor& out);
+  // MixExperts of some rows in two parts, one after the other; experts have a range of their inner
+  // values and of their outputs. First the inner values of that range, then, from those of all
+  // shards, the outputs. The call's scratch has as many columns as the range.
+  //                                 inner [slots, range], all [slots, inner], out [rows, range]
+  virtual void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows, Tensor& inner);
+  virtual void ExpertOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& all,
+                             Tensor& out);
+  // All of out's columns from pieces, which have as many rows and come in one form. By default one
+  // after the other by CopyColumns.
+  virtual void Gather(std::span<const ColumnPiece> pieces, Tensor& out);
+  // RmsNorm of the columns [from, from + weight.size) of x in place, as RotateAndStore has it over
+  // all heads. `scratch` has so many columns and is left undefined.
+  virtual void NormColumns(std::int64_t from, const Vector& weight, float eps, Tensor& scratch,
+                           Tensor& x);
 
   // --- The network ---------------------------------------------------------------------------
   // out[r] = table[token of row r].                                     out [rows, columns]
@@ -329,6 +387,14 @@ class Kernels {
   // k], out [rows, n]
   virtual void AdaptedGlu(const Tensor& x, const GatedProduct& product, const LowRankCall& more,
                           Tensor& scratch, Tensor& out);
+  // Whether AdaptedGlu computes rows without an adapter by MatMulGlu, as their bits ask for, and
+  // only the others as MatMul, AddLowRank and AdaptedRowsGlu.
+  virtual bool ComputesAdaptedApart(const GatedProduct& /*product*/,
+                                    const LowRankCall& /*more*/) const {
+    return false;
+  }
+  // Glu of the rows of `more` that have an adapter; other rows of `out` stay.
+  virtual void AdaptedRowsGlu(Gate gate, const LowRankCall& more, const Tensor& x, Tensor& out);
   // out[r] = sum of share * expert(x[r]) over the experts that row r's scores choose (experts.h).
   // x and out may be one tensor.                                        x, out [rows, hidden]
   virtual void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) = 0;
@@ -396,6 +462,9 @@ class Kernels {
 // The backend for `device`: "cpu", "reference" or "cuda". Throws kUsage for another name, and
 // kUnsupported where this build or machine has no such device.
 std::unique_ptr<Kernels> MakeKernels(const std::string& device, const KernelOptions& options);
+// Bytes that can be allocated on a device now, before kernels are made for it; nullopt where memory
+// is the host's.
+std::optional<std::int64_t> FreeMemoryOf(const std::string& device, int ordinal);
 // GPUs that this process sees, at least 1. Throws kUnsupported where there is none.
 int CountGpus();
 

@@ -93,6 +93,60 @@ std::vector<DeviceName> ParseDevices(const std::string& devices) {
   return found;
 }
 
+std::vector<DeviceName> InShards(const std::vector<DeviceName>& devices, int shards) {
+  if (shards <= 1 || devices.size() == 1) return devices;
+  const auto size = static_cast<size_t>(shards);
+  if (devices.size() % size != 0) {
+    Throw(ErrorKind::kUsage,
+          "--tensor-parallel {}: expected one device or a multiple of {}, found {} in --device",
+          shards, shards, devices.size());
+  }
+  std::vector<DeviceName> groups;
+  std::vector<std::vector<int>> gpus;  // [groups] sorted
+  for (size_t begin = 0; begin < devices.size(); begin += size) {
+    DeviceName& group = groups.emplace_back(devices[begin]);
+    std::vector<int>& theirs = gpus.emplace_back();
+    for (size_t i = begin; i < begin + size; ++i) {
+      const DeviceName& device = devices[i];
+      if (i > begin) group.name += "+" + device.name.substr(device.name.find_first_of(":#") + 1);
+      if (device.ordinal >= 0) group.shard_ordinals.push_back(device.ordinal);
+      theirs.push_back(device.ordinal);
+    }
+    std::ranges::sort(theirs);
+  }
+  for (size_t g = 0; g < groups.size(); ++g) {
+    groups[g].sharers = groups[g].place = 0;
+    for (size_t other = 0; other < groups.size(); ++other) {
+      if (gpus[other] == gpus[g]) {
+        ++groups[g].sharers;
+        if (other < g) ++groups[g].place;
+        continue;
+      }
+      const auto common = std::ranges::find_first_of(gpus[g], gpus[other]);
+      if (common == gpus[g].end()) continue;
+      Throw(
+          ErrorKind::kUsage,
+          "--tensor-parallel {}: groups {} and {} share cuda:{}: expected groups of the same GPUs "
+          "or of others",
+          shards, groups[g].name, groups[other].name, *common);
+    }
+  }
+  return groups;
+}
+
+int FewestShards(const std::vector<DeviceName>& devices, std::int64_t weight_bytes,
+                 const std::function<std::int64_t(const DeviceName&)>& memory) {
+  const int count = static_cast<int>(devices.size());
+  for (int shards = 1; shards < count; ++shards) {
+    if (count % shards != 0) continue;
+    const bool fits = std::ranges::all_of(devices, [&](const DeviceName& device) {
+      return weight_bytes / shards * device.sharers <= memory(device) / 4 * 3;
+    });
+    if (fits) return shards;
+  }
+  return count;
+}
+
 std::string BackendOf(const std::string& devices) {
   return devices.substr(0, devices.find_first_of(",:"));
 }

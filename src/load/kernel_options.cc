@@ -61,6 +61,12 @@ KernelOptions KernelOptionsOf(const LoadOptions& options) {
   kernel_options.weights = ParseWeights(options.weights);
   kernel_options.eight_bit_products = options.precision == "w8a8";
   kernel_options.shards = options.tensor_parallel;
+  if (kernel_options.fast && options.tensor_parallel > 1) {
+    Throw(ErrorKind::kUsage,
+          "--fast with --tensor-parallel {}: expected one of them, because products that --fast "
+          "chooses may depend on the number of shards",
+          options.tensor_parallel);
+  }
   return kernel_options;
 }
 

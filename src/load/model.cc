@@ -9,6 +9,7 @@
 #include "banyan/model.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/machine_limits.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
 #include "hub/locate.h"
@@ -243,10 +244,32 @@ ModelSummary DescribeModel(const std::string& name) {
   return summary;
 }
 
+namespace {
+
+// Of --tensor-parallel 0, from the headers of the files and the memory that is free.
+int ShardsThatFit(const LoadOptions& options) {
+  const std::vector<DeviceName> devices = ParseDevices(options.device);
+  if (devices.size() == 1 || devices.front().backend == "cuda") return 1;  // no shards there yet
+  const OpenedModel model = Open(options.model);
+  const std::vector<MemoryNeed> needs = MemoryNeeds(model.config, model.tensors());
+  const bool mixed = KernelOptionsOf(options).precision == Precision::kMixed;
+  const std::string& backend = devices.front().backend;
+  size_t which = 1;  // as MemoryNeeds has them
+  if (mixed && backend == "cpu") which = 0;
+  if (mixed && backend == "cuda") which = options.weights == "converted" ? 2 : 3;
+  return FewestShards(devices, needs[which].weights, [](const DeviceName& device) {
+    return FreeMemoryOf(device.backend, device.ordinal).value_or(UsableMemory());
+  });
+}
+
+}  // namespace
+
 Model::Model(std::vector<std::unique_ptr<Parts>> parts) : parts_(std::move(parts)) {}
 Model::~Model() = default;
 
-std::shared_ptr<Model> Model::Load(const LoadOptions& options) {
+std::shared_ptr<Model> Model::Load(const LoadOptions& asked) {
+  LoadOptions options = asked;
+  if (options.tensor_parallel == 0) options.tensor_parallel = ShardsThatFit(options);
   std::vector<std::unique_ptr<Parts>> copies = MakeCopies(options);
   Parts* const parts = copies.front().get();
   OpenedModel model = Open(options.model);

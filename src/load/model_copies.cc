@@ -70,10 +70,11 @@ void LoadOne(Model::Parts& copy, const WeightsSource& source, const LoadOptions&
 
 Copies MakeCopies(const LoadOptions& options) {
   Copies copies;
-  for (DeviceName& device : ParseDevices(options.device)) {
+  for (DeviceName& device : InShards(ParseDevices(options.device), options.tensor_parallel)) {
     KernelOptions kernel_options = KernelOptionsOf(options);
     kernel_options.threads = device.ShareOfThreads(options.threads);
     kernel_options.ordinal = device.ordinal;
+    kernel_options.shard_ordinals = device.shard_ordinals;
     auto& copy = copies.emplace_back(std::make_unique<Model::Parts>());
     copy->kernels = MakeKernels(device.backend, kernel_options);
     copy->device = std::move(device);

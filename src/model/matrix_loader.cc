@@ -298,6 +298,11 @@ MatrixRef MatrixLoader::Matrix(const std::vector<const HostTensor*>& parts,
                 order, places);
 }
 
+MatrixRef MatrixLoader::Table(const HostTensor& table, const std::vector<Place>& places) {
+  return LoadBy([&](auto tensors, auto) { return kernels_.LoadTable(tensors); }, {&table}, {},
+                places);
+}
+
 MatrixRef MatrixLoader::DividedMatrix(const std::vector<const HostTensor*>& parts,
                                       std::span<const std::int32_t> order,
                                       const std::vector<Place>& places,

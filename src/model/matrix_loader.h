@@ -68,6 +68,8 @@ class MatrixLoader {
   // adapter that is merged. `places` name the rows in that order.
   MatrixRef Matrix(const std::vector<const HostTensor*>& parts, std::span<const std::int32_t> order,
                    const std::vector<AdaptedPlace>& places);
+  // The same for an embedding (Kernels::LoadTable).
+  MatrixRef Table(const HostTensor& table, const std::vector<AdaptedPlace>& places);
   // The same for a matrix that is used in products only, whose outputs several devices may divide:
   // each of the blocks of rows by itself (Kernels::LoadDivided).
   MatrixRef DividedMatrix(const std::vector<const HostTensor*>& parts,

@@ -46,8 +46,7 @@ class DecoderLoader {
   ModelWeights Load() {
     const HostTensor& embedding =
         store_.Get(InRoot(names_.embedding), {config_.vocab_size, hidden()});
-    weights_.embedding =
-        load_.Matrix({&embedding}, {}, {{embedding_module_, 0, config_.vocab_size}});
+    weights_.embedding = load_.Table(embedding, {{embedding_module_, 0, config_.vocab_size}});
     if (config_.layer_input_size > 0) LoadInputs();
     weights_.final_norm =
         NormOf(store_.Get(InRoot(names_.final_norm), {hidden()}), config_.logit_scale);
@@ -97,7 +96,7 @@ class DecoderLoader {
     if (config_.tied_embeddings) {
       const bool same = !load_.IsMergedInto(place, hidden()) &&
                         !load_.IsMergedInto({{embedding_module_, 0, config_.vocab_size}}, hidden());
-      return same ? weights_.embedding : load_.Matrix({&embedding}, {}, place);
+      return same ? weights_.embedding : load_.DividedMatrix({&embedding}, {}, place);
     }
     try {
       return load_.DividedMatrix({&store_.Get(logits_name_, {config_.vocab_size, hidden()})}, {},
@@ -183,8 +182,8 @@ class DecoderLoader {
     };
     const HostTensor& embedding =
         store_.Get(InRoot(names_.inputs_embedding), {config_.layer_input_vocab, all});
-    weights_.inputs.embedding = load_.Matrix(
-        {&embedding}, {}, place(kHuggingFaceNames.inputs_embedding, config_.layer_input_vocab));
+    weights_.inputs.embedding = load_.Table(
+        embedding, place(kHuggingFaceNames.inputs_embedding, config_.layer_input_vocab));
     const std::vector<Place> projection = place(kHuggingFaceNames.inputs_projection, all);
     load_.RefuseApart(projection, hidden());
     weights_.inputs.projection = load_.ProductMatrix(
@@ -236,9 +235,16 @@ class DecoderLoader {
       load_.RefuseApart(down, inner);
       ExpertWeights expert;
       const StackedTensors gate_up_parts = tensors.GateUp(e);
-      expert.gate_up = load_.Matrix(gate_up_parts.pointers(), gate_up_parts.order, gate_up);
       const StackedTensors down_parts = tensors.Down(e);
-      expert.down = load_.Matrix(down_parts.pointers(), {}, down);
+      if (kernels_.divides_tables_and_experts()) {
+        const std::int64_t halves[] = {inner, inner};
+        expert.gate_up =
+            load_.DividedMatrix(gate_up_parts.pointers(), gate_up_parts.order, gate_up, halves);
+        expert.down = load_.DividedMatrix(down_parts.pointers(), {}, down);
+      } else {
+        expert.gate_up = load_.Matrix(gate_up_parts.pointers(), gate_up_parts.order, gate_up);
+        expert.down = load_.Matrix(down_parts.pointers(), {}, down);
+      }
       if (experts.bias) {
         const StackedTensors bias = tensors.GateUpBias(e);
         expert.gate_up_bias = load_.Vector(bias.pointers(), bias.order);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """One model in several shards (--tensor-parallel): every number of every answer is that of one. Logits, greedy answers,
 stacked contexts, experts and adapters of small models of many families, on cpu and reference, in both
-precisions; keys and values stored by one division and read by another. Usage: test_shards.py BANYAN"""
+precisions; keys and values stored by one division and read by another. With `cuda`: all of that on a GPU, in every
+precision. Usage: test_shards.py BANYAN [cuda]"""
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 BANYAN = sys.argv[1]
+DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 ORACLES = Path(__file__).resolve().parents[1] / "oracles"
 SHIPPED = Path(__file__).resolve().parents[2] / "models" / "banyan-reader-34m.gguf"
 failures = checks = 0
@@ -54,11 +56,12 @@ def families() -> None:
     check(len(folders) >= 15, f"{len(folders)} models")
     for i, folder in enumerate(folders):
         text = rows_of(json.loads((folder / "golden.json").read_text()))
-        for device, precision in (("cpu", "f32"), ("cpu", "mixed"), ("reference", "f32")):
+        runs = [(DEVICE, "f32"), (DEVICE, "mixed"), ("reference", "f32") if DEVICE == "cpu" else (DEVICE, "w8a8")]
+        for device, precision in runs:
             options = ("--device", device, "--precision", precision)
             alone = answers(folder, text, *options)
             # All numbers of shards over the models; each model has one below and one above its key heads.
-            for shards in {2, (3, 4, 8)[i % 3]} if device == "cpu" else {(2, 3)[i % 2]}:
+            for shards in {2, (3, 4, 8)[i % 3]} if device != "reference" else {(2, 3)[i % 2]}:
                 divided = answers(folder, text, *options, "--tensor-parallel", str(shards))
                 check(divided == alone and divided != "", f"{folder.name} {options}: {shards} shards differ from one")
 
@@ -70,7 +73,7 @@ def shipped() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.jsonl")
         source.write_text(job)
-        common = ("ask", str(source), "-m", str(SHIPPED), "--quiet", "--ordered")
+        common = ("ask", str(source), "-m", str(SHIPPED), "--quiet", "--ordered", "--device", DEVICE)
         alone = run(*common)
         check(alone.returncode == 0 and alone.stdout.count("\n") == 12, alone.stderr)
         for shards in "235":
@@ -78,7 +81,7 @@ def shipped() -> None:
             check(divided.stdout == alone.stdout, f"ask: {shards} shards differ from one: {divided.stderr[-200:]}")
         # What one division stores another one reads.
         store = str(Path(folder, "kv"))
-        added = run("kv", "add", store, str(source), "-m", str(SHIPPED), "--tensor-parallel", "3")
+        added = run("kv", "add", store, str(source), "-m", str(SHIPPED), "--tensor-parallel", "3", "--device", DEVICE)
         check(added.returncode == 0, added.stderr[-300:])
         for shards in "12":
             again = run(*(word for word in common if word != "--quiet"), "--verbose", "--kv-store", store,
@@ -92,20 +95,59 @@ def adapters() -> None:
     """Merged into the weights; those kept apart are in adapters_apart_test.cc."""
     for adapter in ("llama-tied", "phi3", "qwen3"):
         text = json.dumps({"id": "g", "kind": "greedy", "ids": [3, 5, 7, 9], "max_new": 6, "logprobs": True}) + "\n"
-        options = ("--adapter", str(ORACLES / "lora" / adapter))
+        options = ("--adapter", str(ORACLES / "lora" / adapter), "--device", DEVICE)
         divided, alone = (answers(ORACLES / "models" / adapter, text, *options, "--tensor-parallel", n) for n in "21")
         check(divided == alone != "", f"{adapter}: an adapter differs in two shards")
 
 
 def refusals() -> None:
-    for shards in ("0", "65", "two"):
-        done = run("ids", "-m", str(SHIPPED), "--tensor-parallel", shards)
-        check(done.returncode == 2 and "--tensor-parallel" in done.stderr, f"{shards}: {done.returncode} {done.stderr}")
+    def refused(expected: str, *options: str) -> None:
+        done = run("ids", "-m", str(SHIPPED), *options)
+        check(done.returncode == 2 and expected in done.stderr, f"{options}: {done.returncode} {done.stderr}")
+
+    for shards in ("-1", "65", "two"):
+        refused("--tensor-parallel", "--tensor-parallel", shards)
+    refused("one device or a multiple of 2, found 3", "--tensor-parallel", "2", "--device", "cpu,cpu,cpu")
+    if DEVICE == "cuda":
+        refused("--fast with --tensor-parallel 2", "--tensor-parallel", "2", "--device", "cuda", "--fast")
+
+
+def devices() -> None:
+    """Places that compute a model together, and what is predicted of them."""
+    job = "".join(json.dumps({"id": n, "context": f"The ferry number {n} leaves at {n + 3}:45 from Lisbon.",
+                              "question": "When does it leave?"}) + "\n" for n in range(8))
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "in.jsonl")
+        source.write_text(job)
+        common = ("ask", str(source), "-m", str(SHIPPED), "--quiet", "--ordered")
+        alone = run(*common).stdout
+        check(alone.count("\n") == 8, "eight rows")
+        for places, shards, names in (("cpu,cpu", "2", ["cpu#1+2"]), ("cpu,cpu,cpu,cpu", "2", ["cpu#1+2", "cpu#3+4"]),
+                                      ("cpu,cpu", "0", ["cpu#1", "cpu#2"])):
+            receipt = Path(folder, "receipt.json")
+            divided = run(*common, "--device", places, "--tensor-parallel", shards, "--receipt", str(receipt))
+            check(divided.stdout == alone, f"{places} in {shards}: {divided.stderr[-300:]}")
+            found = [device["name"] for device in json.loads(receipt.read_text())["devices"]]
+            check(found == names, f"{places} in {shards}: devices {found}")
+            receipt.unlink()
+        explained = run(*common[:-2], "--explain", "--overwrite", "-o", str(Path(folder, "out.jsonl"))).stderr
+        lines = re.findall(r"^ +([0-9]+) +([0-9.e-]+) s +(-|[0-9.e-]+ s) +[0-9]+ MiB +(-|[0-9]+ MiB)$", explained, re.M)
+        check([line[0] for line in lines] == ["1", "2", "4", "8"], f"--explain: {explained}")
+        check("a whole model on cpu; predicted" in explained and "(assumed)" in explained, f"--explain: {explained}")
+        if len(lines) == 4:
+            check(float(lines[0][1]) > float(lines[1][1]) > float(lines[3][1]) > 0, f"--explain: {lines}")
+        dry = run(*common[:-2], "--dry-run")
+        told = json.loads(dry.stdout)["predictions"]
+        check([p["devices"] for p in told] == [2, 4, 8], f"--dry-run: {told}")
+        check(told[0]["seconds_by_document"] > told[2]["seconds_by_document"] > 0, f"--dry-run: {told}")
+        check(told[0]["shard_bytes"] > told[2]["shard_bytes"] > 0, f"--dry-run: {told}")
 
 
 families()
 shipped()
 adapters()
 refusals()
+if DEVICE == "cpu":
+    devices()
 print(f"{checks - failures} of {checks} hold")
 sys.exit(failures > 0)

@@ -59,7 +59,9 @@ class ForwardingKernels : public Kernels {
               std::unique_ptr<StepInputs>& step) override {
     inner_->Upload(batch, plan, earlier, step);
   }
-  std::unique_ptr<Recorder> NewRecorder() override { return inner_->NewRecorder(); }
+  std::unique_ptr<Recorder> NewRecorder(std::span<Kernels* const> /*together*/) override {
+    return inner_->NewRecorder();
+  }
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
     inner_->Embed(step, table, out);
   }

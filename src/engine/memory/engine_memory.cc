@@ -81,9 +81,11 @@ std::int64_t KvBudget(const EngineOptions& options, Model::Parts& model,
   const DeviceName& device = model.device;
   if (!free) return QuarterOfMemory() / device.sharers;
   model.Rates();  // takes memory for a moment: now, while there is some
+  // Shards on one device, and on several of which `free` is the sum, need as much each.
+  const int shards = std::max(1, model.kernels->options().shards);
   // Engines that share the device were made before this one, or will be: the steps of the former
   // still take memory, the latter take all of theirs.
-  const std::int64_t beside = std::min(BytesBesideActivations(model, memory), *free / 4);
+  const std::int64_t beside = std::min(shards * BytesBesideActivations(model, memory), *free / 4);
   const std::int64_t left = std::max(*free - device.place * beside, *free / 4);
   const std::int64_t part = left / (device.sharers - device.place);
   return part - std::min(beside, part / 4);

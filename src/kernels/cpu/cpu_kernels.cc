@@ -13,7 +13,6 @@
 
 namespace banyan {
 namespace {
-
 // Least rows that a thread takes: a few microseconds of work.
 std::int64_t RowsTogether(std::int64_t columns) {
   return 1 + 8192 / std::max<std::int64_t>(columns, 1);
@@ -211,9 +210,11 @@ void CpuKernels::Upload(const Batch& batch, const AttentionPlan& plan,
   for (size_t i = 0; i < ropes_.size(); ++i) ComputeRope(batch, ropes_[i], pool_, step->ropes[i]);
 }
 
-void CpuKernels::Embed(const StepInputs& step, const Matrix& table, Tensor& out) {
+void CpuKernels::EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
+                            Tensor& out) {
   pool_.ForEach(step.rows, FewRowsTogether(out.columns), [&](std::int64_t row, int) {
-    UnpackRow(Packed(table), Cpu(step).batch.tokens[static_cast<size_t>(row)], Row(out, row));
+    const std::int64_t at = Cpu(step).batch.tokens[static_cast<size_t>(row)] - first;
+    if (at >= 0 && at < table.rows) UnpackRow(Packed(table), at, Row(out, row));
   });
 }
 

@@ -67,7 +67,9 @@ class CpuKernels : public Kernels {
   void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
               std::unique_ptr<StepInputs>& inputs) override;
 
-  void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override;
+  void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
+    EmbedRange(step, table, 0, out);
+  }
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override;
   void RmsNormGroups(const Tensor& x, std::int64_t group, const Vector& weight, float eps,
                      Tensor& out) override;
@@ -82,6 +84,17 @@ class CpuKernels : public Kernels {
   void MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
                  Tensor& out) override;
   void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override;
+  bool divides_tables_and_experts() const override { return true; }
+  void EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
+                  Tensor& out) override;
+  void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows,
+                   Tensor& inner) override {
+    experts_.Inner(x, call, rows, inner);
+  }
+  void ExpertOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& all,
+                     Tensor& out) override {
+    experts_.Outputs(call, rows, all, out);
+  }
   void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
     experts_.Mix(x, call, out);
   }

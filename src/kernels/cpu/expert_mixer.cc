@@ -27,11 +27,14 @@ void ExpertMixer::Mix(const Tensor& x, const ExpertCall& call, Tensor& out) {
   BANYAN_CHECK(call.scratch.input.rows >= chosen && x.rows == call.scores.rows);
   const std::int64_t chunk = call.scratch.input.rows / chosen;
   for (std::int64_t begin = 0; begin < x.rows; begin += chunk) {
-    MixRows(x, call, {begin, std::min(begin + chunk, x.rows)}, out);
+    const ExpertRows rows{begin, std::min(begin + chunk, x.rows)};
+    Inner(x, call, rows, call.scratch.inner);
+    Outputs(call, rows, call.scratch.inner, out);
   }
 }
 
-void ExpertMixer::MixRows(const Tensor& x, const ExpertCall& call, Chunk chunk, Tensor& out) {
+void ExpertMixer::Inner(const Tensor& x, const ExpertCall& call, ExpertRows chunk,
+                        const Tensor& inner) {
   const std::int64_t rows = chunk.end - chunk.begin;
   const auto chosen = static_cast<size_t>(call.rule.chosen);
   const auto experts = static_cast<size_t>(call.scores.columns);
@@ -44,6 +47,7 @@ void ExpertMixer::MixRows(const Tensor& x, const ExpertCall& call, Chunk chunk, 
       });
   runs_.Assign(choices_, call.rule.chosen, static_cast<int>(experts));
 
+  if (call.scratch.gate_up.columns == 0) return;  // of a shard that only chooses
   const auto slots = static_cast<std::int64_t>(choices_.size());
   const ExpertScratch& scratch = call.scratch;
   products_.pool.ForEach(slots, ExpertRowsTogether(x.columns), [&](std::int64_t slot, int) {
@@ -51,17 +55,24 @@ void ExpertMixer::MixRows(const Tensor& x, const ExpertCall& call, Chunk chunk, 
     std::copy_n(Row(x, row), x.columns, Row(scratch.input, slot));
   });
   MultiplyExperts(call, /*down=*/false, scratch.input, scratch.gate_up);
-  const std::int64_t inner = call.table.inner();
+  const std::int64_t gates = scratch.gate_up.columns / 2;
   const VectorKernels& vector = products_.path.vector;
   const GluLoop glu = call.rule.gate.function == Gate::kSilu ? vector.swiglu : vector.geglu;
-  products_.pool.ForEach(slots, ExpertRowsTogether(inner), [&](std::int64_t slot, int) {
+  products_.pool.ForEach(slots, ExpertRowsTogether(gates), [&](std::int64_t slot, int) {
     float* halves = Row(scratch.gate_up, slot);
     if (call.rule.gate.limit != 0.0f) {
-      PrepareExpertGate(call.rule.gate, std::span(halves, static_cast<size_t>(2 * inner)));
+      PrepareExpertGate(call.rule.gate, std::span(halves, static_cast<size_t>(2 * gates)));
     }
-    glu(halves, halves + inner, inner, Row(scratch.inner, slot));
+    glu(halves, halves + gates, gates, Row(inner, slot));
   });
-  MultiplyExperts(call, /*down=*/true, scratch.inner, scratch.output);
+}
+
+void ExpertMixer::Outputs(const ExpertCall& call, ExpertRows chunk, const Tensor& inner,
+                          Tensor& out) {
+  const std::int64_t rows = chunk.end - chunk.begin;
+  const auto chosen = static_cast<size_t>(call.rule.chosen);
+  const ExpertScratch& scratch = call.scratch;
+  MultiplyExperts(call, /*down=*/true, inner, scratch.output);
   products_.pool.ForEach(rows, ExpertRowsTogether(out.columns * call.rule.chosen),
                          [&](std::int64_t row, int) {
                            float* sum = Row(out, chunk.begin + row);

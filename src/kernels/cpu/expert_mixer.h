@@ -14,13 +14,12 @@ class ExpertMixer {
  public:
   explicit ExpertMixer(ProductThreads& products) : products_(products) {}
   void Mix(const Tensor& x, const ExpertCall& call, Tensor& out);
+  // The two parts of it, for rows that fit the scratch at once: the inner values of slots, and from
+  // these the rows. As Kernels::ExpertInner and ExpertOutputs.
+  void Inner(const Tensor& x, const ExpertCall& call, ExpertRows rows, const Tensor& inner);
+  void Outputs(const ExpertCall& call, ExpertRows rows, const Tensor& inner, Tensor& out);
 
  private:
-  // Rows [begin, end) that fit the scratch memory at once.
-  struct Chunk {
-    std::int64_t begin, end;
-  };
-  void MixRows(const Tensor& x, const ExpertCall& call, Chunk chunk, Tensor& out);
   // One of the two products of all experts that `runs_` names.
   void MultiplyExperts(const ExpertCall& call, bool down, const Tensor& x, const Tensor& out);
 

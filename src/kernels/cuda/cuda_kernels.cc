@@ -175,7 +175,7 @@ class CudaKernels : public Kernels {
     step.reset();
     step = attention_.Upload(batch, plan, earlier);
   }
-  std::unique_ptr<Recorder> NewRecorder() override {
+  std::unique_ptr<Recorder> NewRecorder(std::span<Kernels* const> /*together*/) override {
     return std::make_unique<cuda::StepGraphs>(device_, attention_.partials(), weights_.products());
   }
 
@@ -482,6 +482,8 @@ class CudaKernels : public Kernels {
 std::unique_ptr<Kernels> MakeCudaKernels(const KernelOptions& options) {
   return std::make_unique<CudaKernels>(options);
 }
+
+std::int64_t FreeCudaMemory(int ordinal) { return cuda::Device(ordinal).FreeBytes(); }
 
 int CountCudaDevices() { return cuda::CountDevices(); }
 

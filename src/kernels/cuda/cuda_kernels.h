@@ -13,6 +13,9 @@ namespace banyan {
 // are not supported.
 std::unique_ptr<Kernels> MakeCudaKernels(const KernelOptions& options);
 
+// Bytes of this GPU; -1: of the current one.
+std::int64_t FreeCudaMemory(int ordinal);
+
 // At least 1. Throws kUnsupported where none is found.
 int CountCudaDevices();
 

@@ -343,6 +343,19 @@ class ReferenceKernels final : public Kernels {
     reference::AddLowRank(AsStep(call.step), call.rows, static_cast<const FactorTable&>(call.table),
                           x, out);
   }
+  bool divides_tables_and_experts() const override { return true; }
+  void EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
+                  Tensor& out) override {
+    reference::EmbedRange(AsStep(step), AsFloats(table), first, out);
+  }
+  void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows,
+                   Tensor& inner) override {
+    reference::ExpertInner(x, call, rows, inner);
+  }
+  void ExpertOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& all,
+                     Tensor& out) override {
+    reference::ExpertOutputs(call, rows, all, out);
+  }
   void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
     reference::MixExperts(x, call, out);
   }

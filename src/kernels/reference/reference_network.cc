@@ -19,6 +19,14 @@ void Embed(const Step& step, const FloatMatrix& table, Tensor& out) {
   }
 }
 
+void EmbedRange(const Step& step, const FloatMatrix& table, std::int64_t first, Tensor& out) {
+  BANYAN_CHECK(out.rows == step.rows && out.columns == table.columns);
+  for (int r = 0; r < step.rows; ++r) {
+    const std::int64_t at = step.batch.tokens[r] - first;
+    if (at >= 0 && at < table.rows) std::ranges::copy(table.Row(at), Row(out, r).begin());
+  }
+}
+
 void NormalizeRow(std::span<const float> x, std::span<const float> weight, float eps,
                   std::span<float> out) {
   BANYAN_CHECK(weight.size() == x.size() && out.size() == x.size());
@@ -431,27 +439,56 @@ double Gated(const ExpertGate& gate, double g, double up) {
 
 }  // namespace
 
-void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) {
-  BANYAN_CHECK(x.rows == out.rows && x.columns == out.columns && call.scores.rows == x.rows);
+// Rows are taken one by one: row r has the slots from (r - begin) * chosen on. Inner values are
+// float32, as they pass from shard to shard.
+void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows, Tensor& inner) {
   BANYAN_CHECK(static_cast<size_t>(call.scores.columns) == call.table.experts.size());
+  if (inner.columns == 0) return;
   std::vector<ExpertChoice> choices(static_cast<size_t>(call.rule.chosen));
-  for (std::int64_t r = 0; r < x.rows; ++r) {
+  std::int64_t slot = 0;
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     ChooseExperts(Row(call.scores, r), call.rule, call.table.numbers, choices);
     const std::span<const float> input = Row(x, r);
     const std::vector<double> values(input.begin(), input.end());
-    std::vector<double> sum(values.size(), 0.0);
     for (const ExpertChoice& choice : choices) {
       const ExpertWeights& expert = call.table.experts[static_cast<size_t>(choice.expert)];
       const std::vector<double> halves = Apply(expert.gate_up, expert.gate_up_bias, values);
-      std::vector<double> inner(halves.size() / 2);
-      for (size_t i = 0; i < inner.size(); ++i) {
-        inner[i] = Gated(call.rule.gate, halves[i], halves[inner.size() + i]);
+      const std::span<float> gated = Row(inner, slot++);
+      const size_t count = halves.size() / 2;
+      for (size_t i = 0; i < count; ++i) {
+        gated[i] = static_cast<float>(Gated(call.rule.gate, halves[i], halves[count + i]));
       }
-      const std::vector<double> part = Apply(expert.down, expert.down_bias, inner);
+    }
+  }
+}
+
+void ExpertOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& inner, Tensor& out) {
+  std::vector<ExpertChoice> choices(static_cast<size_t>(call.rule.chosen));
+  std::int64_t slot = 0;
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+    ChooseExperts(Row(call.scores, r), call.rule, call.table.numbers, choices);
+    std::vector<double> sum(static_cast<size_t>(out.columns), 0.0);
+    for (const ExpertChoice& choice : choices) {
+      const ExpertWeights& expert = call.table.experts[static_cast<size_t>(choice.expert)];
+      const std::span<const float> gated = Row(inner, slot++);
+      const std::vector<double> values(gated.begin(), gated.end());
+      const std::vector<double> part = Apply(expert.down, expert.down_bias, values);
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += double{choice.share} * part[i];
     }
     std::ranges::transform(sum, Row(out, r).begin(),
                            [](double value) { return static_cast<float>(value); });
+  }
+}
+
+void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) {
+  BANYAN_CHECK(x.rows == out.rows && x.columns == out.columns && call.scores.rows == x.rows);
+  const std::int64_t chunk = call.scratch.inner.rows / call.rule.chosen;
+  BANYAN_CHECK(chunk > 0 || x.rows == 0);
+  for (std::int64_t begin = 0; begin < x.rows; begin += chunk) {
+    const ExpertRows rows{begin, std::min(begin + chunk, x.rows)};
+    Tensor inner = call.scratch.inner;
+    ExpertInner(x, call, rows, inner);
+    ExpertOutputs(call, rows, inner, out);
   }
 }
 

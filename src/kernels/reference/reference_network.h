@@ -25,6 +25,9 @@ void AddLowRank(const Step& step, StepRows rows, const FactorTable& table, const
                 Tensor& out);
 void Scale(float factor, Tensor& x);
 void Glu(Gate gate, const Tensor& x, Tensor& out);
+void EmbedRange(const Step& step, const FloatMatrix& table, std::int64_t first, Tensor& out);
+void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows, Tensor& inner);
+void ExpertOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& inner, Tensor& out);
 void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out);
 void GateColumns(Gate function, const Tensor& gates, const Tensor& values, std::int64_t first,
                  Tensor& out);

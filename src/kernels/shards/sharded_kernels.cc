@@ -38,8 +38,23 @@ std::vector<HostTensor> RowsOf(std::span<const HostTensor* const> parts,
 }  // namespace
 
 ShardedKernels::ShardedKernels(std::vector<std::unique_ptr<Kernels>> shards)
-    : shards_(std::move(shards)), rooms_(shards_.size()) {
-  BANYAN_CHECK(count() >= 2 && !first().asynchronous());
+    : shards_(std::move(shards)), options_(first().options()), rooms_(shards_.size()) {
+  BANYAN_CHECK(count() >= 2);
+  options_.shards = static_cast<int>(count());
+  for (size_t s = 0; s < count(); ++s) {
+    apart_ |= shards_[s]->options().ordinal != first().options().ordinal;
+    for (size_t other = 0; other < count(); ++other) {
+      if (other != s) shard(s).Reach(*shards_[other]);
+    }
+  }
+}
+
+// A room is freed when no other shard reads it any more.
+ShardedKernels::~ShardedKernels() {
+  try {
+    Meet();
+  } catch (const Error&) {  // the device has failed: nothing reads any more
+  }
 }
 
 std::string ShardedKernels::name() const {
@@ -54,14 +69,15 @@ GroupJoining ShardedKernels::JoiningFor(const AttentionShape& shape) const {
 
 Tensor ShardedKernels::NewTensor(std::int64_t rows, std::int64_t columns) {
   auto all = std::make_shared<ShardedActivations>();
-  for (const auto& one : shards_) all->of_shard.push_back(one->NewTensor(rows, columns));
+  most_rows_ = std::max(most_rows_, rows);
+  for (size_t s = 0; s < count(); ++s) all->of_shard.push_back(shard(s).NewTensor(rows, columns));
   return {std::move(all), rows, columns};
 }
 
 std::vector<std::vector<Tensor>> ShardedKernels::NewTensorGroups(
     std::span<const TensorGroup> groups) {
   std::vector<std::vector<std::vector<Tensor>>> of_shard;
-  for (const auto& one : shards_) of_shard.push_back(one->NewTensorGroups(groups));
+  for (size_t s = 0; s < count(); ++s) of_shard.push_back(shard(s).NewTensorGroups(groups));
   std::vector<std::vector<Tensor>> made;
   for (size_t g = 0; g < groups.size(); ++g) {
     std::vector<Tensor>& tensors = made.emplace_back();
@@ -77,21 +93,38 @@ std::vector<std::vector<Tensor>> ShardedKernels::NewTensorGroups(
 Tensor ShardedKernels::RoomOf(size_t s, Room room, std::int64_t rows, std::int64_t columns) {
   Tensor& memory = rooms_[s][room];
   if (memory.rows < rows || memory.columns < columns) {
-    memory = {};
-    memory = shard(s).NewTensor(std::max(memory.rows, rows), std::max(memory.columns, columns));
+    // As large as they will be, or twice as large: recorded steps are lost when one moves.
+    std::int64_t least = 0;
+    if (asynchronous()) {
+      const bool wide = room == kWidePart || room == kOtherWidePart;  // of few rows
+      least = wide ? std::min(2 * memory.rows, most_rows_) : most_rows_;
+    }
+    const Tensor larger =
+        shard(s).NewTensor(std::max({memory.rows, rows, least}), std::max(memory.columns, columns));
+    Meet();  // others may still read what was there
+    memory = larger;
+    ++grown_;
   }
   return memory.Narrow(rows, columns);
 }
 
+Tensor ShardedKernels::PartOf(size_t s, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kWide = 32768;
+  const bool wide = columns * static_cast<std::int64_t>(count()) > kWide;
+  const Room room = other_turn_ ? (wide ? kOtherWidePart : kOtherPart) : (wide ? kWidePart : kPart);
+  return RoomOf(s, room, rows, columns);
+}
+
 void ShardedKernels::ExpectWeights(std::int64_t weights) {
-  for (const auto& one : shards_) one->ExpectWeights(weights);
+  const auto shards = static_cast<std::int64_t>(count());
+  for (size_t s = 0; s < count(); ++s) shard(s).ExpectWeights(apart_ ? weights / shards : weights);
 }
 
 std::shared_ptr<const Matrix> ShardedKernels::LoadMatrix(std::span<const HostTensor* const> parts,
                                                          std::span<const std::int32_t> row_order) {
   auto matrix = std::make_shared<ShardedMatrix>();
-  for (const auto& one : shards_) {
-    matrix->of_shard.push_back(one->LoadMatrix(parts, row_order));
+  for (size_t s = 0; s < count(); ++s) {
+    matrix->of_shard.push_back(shard(s).LoadMatrix(parts, row_order));
     matrix->bytes += matrix->of_shard.back()->bytes;
   }
   matrix->rows = matrix->of_shard.front()->rows;
@@ -135,6 +168,11 @@ std::shared_ptr<const Matrix> ShardedKernels::LoadDivided(std::span<const HostTe
   return matrix;
 }
 
+std::shared_ptr<const Matrix> ShardedKernels::LoadTable(std::span<const HostTensor* const> parts) {
+  if (!divides_tables_and_experts()) return LoadMatrix(parts, {});
+  return LoadDivided(parts, {}, {});
+}
+
 std::shared_ptr<const Matrix> ShardedKernels::ForProducts(std::shared_ptr<const Matrix> matrix) {
   auto made = std::make_shared<ShardedMatrix>(AsSharded(*matrix));
   made->bytes = 0;
@@ -149,7 +187,7 @@ std::shared_ptr<const Matrix> ShardedKernels::ForProducts(std::shared_ptr<const 
 
 std::shared_ptr<const Vector> ShardedKernels::LoadVector(std::span<const float> values) {
   auto vector = std::make_shared<ShardedVector>();
-  for (const auto& one : shards_) vector->of_shard.push_back(one->LoadVector(values));
+  for (size_t s = 0; s < count(); ++s) vector->of_shard.push_back(shard(s).LoadVector(values));
   vector->values.assign(values.begin(), values.end());
   vector->size = static_cast<std::int64_t>(values.size());
   return vector;
@@ -158,8 +196,8 @@ std::shared_ptr<const Vector> ShardedKernels::LoadVector(std::span<const float> 
 std::shared_ptr<const LowRankTable> ShardedKernels::LoadLowRank(const LowRankSource& source) {
   auto table = std::make_shared<ShardedLowRank>();
   DescribeLowRank(source, *table);
-  for (const auto& one : shards_) {
-    table->of_shard.push_back(one->LoadLowRank(source));
+  for (size_t s = 0; s < count(); ++s) {
+    table->of_shard.push_back(shard(s).LoadLowRank(source));
     table->bytes += table->of_shard.back()->bytes;
   }
   return table;
@@ -172,11 +210,13 @@ std::shared_ptr<const ExpertTable> ShardedKernels::GatherExperts(std::vector<Exp
   for (size_t s = 0; s < count(); ++s) {
     std::vector<ExpertWeights> own;
     for (const ExpertWeights& expert : experts) {
-      const auto bias = [&](const std::shared_ptr<const Vector>& all) {
-        return all == nullptr ? nullptr : AsSharded(*all).of_shard[s];
+      const auto bias = [&](const std::shared_ptr<const Vector>& all, const ShardedMatrix& w) {
+        return all == nullptr ? nullptr : BiasRef(*all, w, s);
       };
-      own.push_back({AsSharded(*expert.gate_up).of_shard[s], bias(expert.gate_up_bias),
-                     AsSharded(*expert.down).of_shard[s], bias(expert.down_bias)});
+      const ShardedMatrix& gate_up = AsSharded(*expert.gate_up);
+      const ShardedMatrix& down = AsSharded(*expert.down);
+      own.push_back({gate_up.of_shard[s], bias(expert.gate_up_bias, gate_up), down.of_shard[s],
+                     bias(expert.down_bias, down)});
     }
     table->of_shard.push_back(shard(s).GatherExperts(std::move(own), numbers));
   }
@@ -186,24 +226,7 @@ std::shared_ptr<const ExpertTable> ShardedKernels::GatherExperts(std::vector<Exp
 }
 
 void ShardedKernels::SetRopes(std::span<const RopeTable> ropes) {
-  for (const auto& one : shards_) one->SetRopes(ropes);
-}
-
-void ShardedKernels::Upload(const Batch& batch, const AttentionPlan& plan,
-                            const PendingChoices* earlier, std::unique_ptr<StepInputs>& step) {
-  if (step == nullptr) step = std::make_unique<ShardedStep>();
-  auto& all = static_cast<ShardedStep&>(*step);
-  all.of_shard.resize(count());
-  for (size_t s = 0; s < count(); ++s) {
-    const PendingChoices* own =
-        earlier == nullptr ? nullptr : AsSharded(earlier)->of_shard[s].get();
-    shard(s).Upload(batch, plan, own, all.of_shard[s]);
-  }
-  const StepInputs& one = *all.of_shard.front();
-  all.rows = one.rows;
-  all.logit_rows = one.logit_rows;
-  all.adapted = one.adapted;
-  all.all_adapted = one.all_adapted;
+  for (size_t s = 0; s < count(); ++s) shard(s).SetRopes(ropes);
 }
 
 // --- What every shard computes by itself ---------------------------------------------------------
@@ -218,8 +241,14 @@ void ShardedKernels::OnAll(Tensor& out, const Operation& operation) {
 }
 
 void ShardedKernels::Embed(const StepInputs& step, const Matrix& table, Tensor& out) {
+  const ShardedMatrix& rows = AsSharded(table);
   OnAll(out, [&](Kernels& kernels, size_t s, Tensor& own) {
-    kernels.Embed(*AsSharded(step).of_shard[s], *AsSharded(table).of_shard[s], own);
+    const StepInputs& own_step = *AsSharded(step).of_shard[s];
+    if (!rows.divided()) return kernels.Embed(own_step, *rows.of_shard[s], own);
+    for (size_t of = 0; of < count(); ++of) {
+      if (rows.of_shard[of] == nullptr) continue;
+      kernels.EmbedRange(own_step, *rows.of_shard[of], rows.pieces[of].front().row, own);
+    }
   });
 }
 
@@ -265,8 +294,25 @@ void ShardedKernels::AddLowRank(const LowRankCall& call, const Tensor& x, Tensor
   });
 }
 
+void ShardedKernels::AdaptedGlu(const Tensor& x, const GatedProduct& product,
+                                const LowRankCall& more, Tensor& scratch, Tensor& out) {
+  if (!first().ComputesAdaptedApart(product, more)) {
+    return Kernels::AdaptedGlu(x, product, more, scratch, out);
+  }
+  MatMulGlu(x, product, scratch, out);
+  MatMul(x, product.w, nullptr, scratch);
+  AddLowRank(more, x, scratch);
+  const auto& table = static_cast<const ShardedLowRank&>(more.table);
+  OnAll(out, [&](Kernels& kernels, size_t s, Tensor& own) {
+    const LowRankCall theirs{*AsSharded(more.step).of_shard[s], more.rows, *table.of_shard[s],
+                             OfShard(more.scratch, s)};
+    kernels.AdaptedRowsGlu(product.gate, theirs, OfShard(scratch, s), own);
+  });
+}
+
 void ShardedKernels::MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) {
   const auto& table = static_cast<const ShardedExperts&>(call.table);
+  if (AsSharded(*table.experts.front().gate_up).divided()) return MixDivided(x, call, out);
   OnAll(out, [&](Kernels& kernels, size_t s, Tensor& own) {
     const ExpertScratch& all = call.scratch;
     const ExpertScratch scratch{OfShard(all.input, s), OfShard(all.gate_up, s),
@@ -285,6 +331,14 @@ void ShardedKernels::GateColumns(Gate gate, const Tensor& gates, const Tensor& v
                                  std::int64_t from, Tensor& out) {
   OnAll(out, [&](Kernels& kernels, size_t s, Tensor& own) {
     kernels.GateColumns(gate, OfShard(gates, s), OfShard(values, s), from, own);
+  });
+}
+
+void ShardedKernels::GateAndNorm(const GatedNorm& call, Tensor& x) {
+  OnAll(x, [&](Kernels& kernels, size_t s, Tensor& own) {
+    const Tensor gates = OfShard(call.gates, s);
+    const Vector& weight = *AsSharded(call.weight).of_shard[s];
+    kernels.GateAndNorm({gates, call.gate, weight, call.group, call.eps, call.norm_first}, own);
   });
 }
 

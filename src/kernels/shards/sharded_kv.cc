@@ -1,4 +1,5 @@
 // KV memory by ranges of key heads; states whole on every shard.
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -62,8 +63,8 @@ std::shared_ptr<StateMemory> ShardedKernels::NewStateMemory(const StateShape& sh
                                                             int slots) {
   auto states = std::make_shared<ShardedStates>();
   states->slots = slots;
-  for (const auto& one : shards_) {
-    states->of_shard.push_back(one->NewStateMemory(shape, layers, slots));
+  for (size_t s = 0; s < count(); ++s) {
+    states->of_shard.push_back(shard(s).NewStateMemory(shape, layers, slots));
   }
   return states;
 }
@@ -72,13 +73,23 @@ void ShardedKernels::CopyStates(std::span<const StateCopy> copies, StateMemory& 
   for (size_t s = 0; s < count(); ++s) shard(s).CopyStates(copies, *AsSharded(states).of_shard[s]);
 }
 
+// Of several devices, as if each had what the one with the most heads has.
 std::int64_t ShardedKernels::KvPageBytes(const KvShape& shape) const {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0, most = 0;
   for (size_t s = 0; s < count(); ++s) {
     const KvShape own = ShapeOfShard(shape, static_cast<int>(count()), static_cast<int>(s));
-    bytes += shard(s).KvPageBytes(own);
+    const std::int64_t page = shard(s).KvPageBytes(own);
+    bytes += page;
+    most = std::max(most, page);
   }
-  return bytes;
+  return apart_ ? most * static_cast<std::int64_t>(count()) : bytes;
+}
+
+std::optional<std::int64_t> ShardedKernels::FreeDeviceMemory() const {
+  std::optional<std::int64_t> least = shard(0).FreeDeviceMemory();
+  if (!least || !apart_) return least;
+  for (size_t s = 1; s < count(); ++s) least = std::min(*least, *shard(s).FreeDeviceMemory());
+  return *least * static_cast<std::int64_t>(count());
 }
 
 }  // namespace banyan

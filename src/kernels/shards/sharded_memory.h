@@ -67,11 +67,18 @@ inline const ShardedStep& AsSharded(const StepInputs& step) {
   return static_cast<const ShardedStep&>(step);
 }
 
-// Every shard makes all choices, so that its next step knows the tokens.
+// Every shard makes all choices, so that its next step knows the tokens. They are taken from all:
+// none is behind by more than the others.
 class ShardedChoices : public PendingChoices {
  public:
   std::vector<std::unique_ptr<PendingChoices>> of_shard;
-  const std::vector<TokenChoice>& Take() override { return of_shard.front()->Take(); }
+  const std::vector<TokenChoice>& Take() override {
+    for (const auto& own : of_shard) taken_ = &own->Take();
+    return *taken_;
+  }
+
+ private:
+  const std::vector<TokenChoice>* taken_ = nullptr;
 };
 inline const ShardedChoices* AsSharded(const PendingChoices* choices) {
   return static_cast<const ShardedChoices*>(choices);

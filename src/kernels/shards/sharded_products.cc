@@ -24,9 +24,13 @@ QkNormWeights NormOfShard(const QkNormWeights& norm, size_t shard) {
 // --- Products: every shard computes a range of the outputs ---------------------------------------
 
 const Vector* ShardedKernels::BiasOf(const Vector* bias, const ShardedMatrix& w, size_t s) {
-  if (bias == nullptr) return nullptr;
-  const ShardedVector& all = AsSharded(*bias);
-  if (!w.divided()) return all.of_shard[s].get();
+  return bias == nullptr ? nullptr : BiasRef(*bias, w, s).get();
+}
+
+std::shared_ptr<const Vector> ShardedKernels::BiasRef(const Vector& bias, const ShardedMatrix& w,
+                                                      size_t s) {
+  const ShardedVector& all = AsSharded(bias);
+  if (!w.divided()) return all.of_shard[s];
   if (all.parts.empty()) {
     for (size_t each = 0; each < count(); ++each) {
       std::vector<float> values;
@@ -37,31 +41,34 @@ const Vector* ShardedKernels::BiasOf(const Vector* bias, const ShardedMatrix& w,
       all.parts.push_back(shard(each).LoadVector(values));
     }
   }
-  return all.parts[s].get();
+  return all.parts[s];
 }
 
-void ShardedKernels::Share(const Tensor& part, const ColumnCopy& columns, Tensor& out) {
+void ShardedKernels::Share(std::span<const ColumnPiece> pieces, Tensor& out) {
+  Meet();
   for (size_t s = 0; s < count(); ++s) {
     Tensor own = OfShard(out, s);
-    shard(s).CopyColumns(part, columns, own);
+    shard(s).Gather(pieces, own);
   }
+  other_turn_ = !other_turn_;
 }
 
 void ShardedKernels::MatMul(const Tensor& x, const Matrix& matrix, const Vector* bias,
                             Tensor& out) {
   const ShardedMatrix& w = AsSharded(matrix);
+  std::vector<ColumnPiece> pieces;
   for (size_t s = 0; s < count(); ++s) {
-    if (!w.divided()) {
-      Tensor own = OfShard(out, s);
-      shard(s).MatMul(OfShard(x, s), *w.of_shard[s], BiasOf(bias, w, s), own);
-    } else if (w.of_shard[s] != nullptr) {
-      Tensor part = RoomOf(s, kPart, x.rows, w.of_shard[s]->rows);
-      shard(s).MatMul(OfShard(x, s), *w.of_shard[s], BiasOf(bias, w, s), part);
-      for (const RowPiece& piece : w.pieces[s]) {
-        Share(part, {piece.place, piece.row, piece.count}, out);
-      }
+    const Matrix* own = w.of_shard[s].get();
+    if (own == nullptr) continue;
+    const Vector* biases = BiasOf(bias, w, s);
+    Tensor part = w.divided() ? PartOf(s, x.rows, own->rows) : OfShard(out, s);
+    shard(s).MatMul(OfShard(x, s), *own, biases, part);
+    if (!w.divided()) continue;
+    for (const RowPiece& piece : w.pieces[s]) {
+      pieces.push_back({part, {piece.place, piece.row, piece.count}});
     }
   }
+  if (w.divided()) Share(pieces, out);
 }
 
 void ShardedKernels::MatMulAdd(const Tensor& a, const Matrix& matrix, const Vector* bias,
@@ -78,6 +85,7 @@ void ShardedKernels::MatMulGlu(const Tensor& x, const GatedProduct& product, Ten
                                Tensor& out) {
   const ShardedMatrix& w = AsSharded(product.w);
   if (w.divided() && !w.in_halves) return Kernels::MatMulGlu(x, product, scratch, out);
+  std::vector<ColumnPiece> pieces;
   for (size_t s = 0; s < count(); ++s) {
     const Matrix* own = w.of_shard[s].get();
     if (own == nullptr) continue;
@@ -88,10 +96,53 @@ void ShardedKernels::MatMulGlu(const Tensor& x, const GatedProduct& product, Ten
       continue;
     }
     Tensor halves = RoomOf(s, kHalves, x.rows, own->rows);
-    Tensor part = RoomOf(s, kPart, x.rows, own->rows / 2);
+    Tensor part = PartOf(s, x.rows, own->rows / 2);
     shard(s).MatMulGlu(OfShard(x, s), theirs, halves, part);
-    Share(part, {0, w.pieces[s].front().row, own->rows / 2}, out);
+    pieces.push_back({part, {0, w.pieces[s].front().row, own->rows / 2}});
   }
+  if (w.divided()) Share(pieces, out);
+}
+
+// Inner values are gathered for each chunk of rows, what comes out once.
+void ShardedKernels::MixDivided(const Tensor& x, const ExpertCall& call, Tensor& out) {
+  const auto& table = static_cast<const ShardedExperts&>(call.table);
+  const ShardedMatrix& gate_up = AsSharded(*table.experts.front().gate_up);
+  const ShardedMatrix& down = AsSharded(*table.experts.front().down);
+  const std::int64_t chosen = call.rule.chosen, chunk = call.scratch.input.rows / chosen;
+  BANYAN_CHECK(gate_up.in_halves && (chunk > 0 || x.rows == 0));
+  std::vector<Tensor> scores(count());
+  const auto call_of = [&](size_t s, const ExpertScratch& scratch) {
+    scores[s] = OfShard(call.scores, s);
+    return ExpertCall{*table.of_shard[s], scores[s], call.rule, scratch};
+  };
+  std::vector<ColumnPiece> outputs;
+  for (std::int64_t begin = 0; begin < x.rows; begin += chunk) {
+    const ExpertRows rows{begin, std::min(begin + chunk, x.rows)};
+    const std::int64_t slots = (rows.end - rows.begin) * chosen;
+    const ExpertScratch& all = call.scratch;
+    std::vector<ColumnPiece> pieces;
+    for (size_t s = 0; s < count(); ++s) {
+      // One without inner values chooses experts all the same, for the outputs.
+      const bool none = gate_up.of_shard[s] == nullptr;
+      const std::int64_t own = none ? 0 : gate_up.of_shard[s]->rows / 2;
+      const ExpertScratch scratch{
+          OfShard(all.input, s), OfShard(all.gate_up, s).Narrow(all.gate_up.rows, 2 * own), {}, {}};
+      Tensor part = PartOf(s, slots, own);
+      shard(s).ExpertInner(OfShard(x, s), call_of(s, scratch), rows, part);
+      if (!none) pieces.push_back({part, {0, gate_up.pieces[s].front().row, own}});
+    }
+    Tensor inner = all.inner.Prefix(slots);
+    Share(pieces, inner);
+    for (size_t s = 0; s < count(); ++s) {
+      if (down.of_shard[s] == nullptr) continue;
+      const std::int64_t own = down.of_shard[s]->rows;
+      const ExpertScratch scratch{{}, {}, {}, OfShard(all.output, s).Narrow(all.output.rows, own)};
+      Tensor mixed = RoomOf(s, kMixed, x.rows, own);
+      shard(s).ExpertOutputs(call_of(s, scratch), rows, OfShard(inner, s), mixed);
+      if (begin == 0) outputs.push_back({mixed, {0, down.pieces[s].front().row, own}});
+    }
+  }
+  if (x.rows > 0) Share(outputs, out);
 }
 
 // --- Attention: every shard has a range of the key heads -----------------------------------------
@@ -131,9 +182,7 @@ void ShardedKernels::NormWhole(const AttentionShape& shape, const QkNormWeights&
     if (weight == nullptr) return;
     for (size_t s = 0; s < count(); ++s) {
       Tensor all = OfShard(qkv, s), part = RoomOf(s, kWholeNorm, qkv.rows, size);
-      shard(s).CopyColumns(all, {from, 0, size}, part);
-      shard(s).RmsNorm(part, *AsSharded(*weight).of_shard[s], norm.eps, part);
-      shard(s).CopyColumns(part, {0, from, size}, all);
+      shard(s).NormColumns(from, *AsSharded(*weight).of_shard[s], norm.eps, part, all);
     }
   };
   const std::int64_t queries = std::int64_t{shape.heads} * shape.head_dim;
@@ -160,9 +209,12 @@ void ShardedKernels::RotateAndStore(const StepInputs& step, int layer, const Att
       own = RoomOf(s, kHeads, qkv.rows, queries + 2 * keys);
       const std::int64_t first_key = (shape.heads + heads.key) * dim;
       const std::int64_t first_value = first_key + shape.kv_heads * dim;
-      shard(s).CopyColumns(all, {heads.query * dim, 0, queries}, own);
-      if (keys > 0) shard(s).CopyColumns(all, {first_key, queries, keys}, own);
-      if (keys > 0) shard(s).CopyColumns(all, {first_value, queries + keys, keys}, own);
+      std::vector<ColumnPiece> pieces = {{all, {heads.query * dim, 0, queries}}};
+      if (keys > 0) {
+        pieces.push_back({all, {first_key, queries, keys}});
+        pieces.push_back({all, {first_value, queries + keys, keys}});
+      }
+      shard(s).Gather(pieces, own);
     }
     shard(s).RotateAndStore(*AsSharded(step).of_shard[s], layer, heads.shape, NormOfShard(left, s),
                             own, *AsSharded(kv).of_shard[s]);
@@ -172,6 +224,7 @@ void ShardedKernels::RotateAndStore(const StepInputs& step, int layer, const Att
 void ShardedKernels::Attend(const StepInputs& step, int layer, const AttentionShape& shape,
                             const Tensor& qkv, const KvMemory& kv, Tensor& out) {
   const bool whole = IsWhole(shape);
+  std::vector<ColumnPiece> pieces;
   for (size_t s = 0; s < count(); ++s) {
     const ShardHeads heads = HeadsOf(shape, s);
     const StepInputs& own_step = *AsSharded(step).of_shard[s];
@@ -183,11 +236,12 @@ void ShardedKernels::Attend(const StepInputs& step, int layer, const AttentionSh
     }
     const std::int64_t dim = shape.head_dim, values = heads.shape.heads * dim;
     const std::int64_t stored = shape.stores ? heads.shape.kv_heads : 0;
-    Tensor own = RoomOf(s, kAttended, qkv.rows, values);
+    Tensor own = PartOf(s, qkv.rows, values);
     shard(s).Attend(own_step, layer, heads.shape,
                     RoomOf(s, kHeads, qkv.rows, values + 2 * stored * dim), own_kv, own);
-    Share(own, {0, heads.query * dim, values}, out);
+    pieces.push_back({own, {0, heads.query * dim, values}});
   }
+  if (!whole) Share(pieces, out);
 }
 
 }  // namespace banyan

@@ -109,7 +109,7 @@ class JobRunner {
 std::string ShowTaskPrompts(const Text& text, Task& task, RowSource& rows, std::int64_t count);
 
 // What a job would do and about how long it would take, before it runs: `--dry-run`. Makes the
-// prompts of the whole input and answers the first few for some seconds. See job_receipt.cc.
+// prompts of the whole input and answers the first few for some seconds. See job_estimate.cc.
 JobEstimate EstimateJob(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                         Task& task, const JobOptions& job);
 // Of rows that were read before.

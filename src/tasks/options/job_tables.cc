@@ -261,9 +261,10 @@ const OptionTable<LoadOptions>& LoadTable() {
                        "auto: converted while that takes at most half of the free memory")
              .Interfaces(kOwnMachine),
          LoadRow::Whole("tensor_parallel", &LoadOptions::tensor_parallel,
-                        "cpu, reference: divide the model into so many shards, in this process; "
-                        "the answers are the same. A test of the division: it is not faster")
-             .Range(1, 64)
+                        "cpu, reference: so many of the devices compute one model together; one "
+                        "device has all shards, as a test. 0: as few as make the model fit. "
+                        "Answers are the same")
+             .Range(0, 64)
              .Interfaces(kOwnMachine),
          AdapterRow(),
          LoadRow::Number("yarn_factor", &LoadOptions::yarn_factor,

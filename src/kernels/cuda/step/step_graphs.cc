@@ -28,8 +28,10 @@ StepGraphs::~StepGraphs() {
   }
 }
 
-void StepGraphs::Run(const StepInputs& step, const KvMemory& kv, int variant,
+void StepGraphs::Run(std::span<const RecordedStep> steps, int variant,
                      const std::function<void()>& operations) {
+  const StepInputs& step = *steps.front().step;
+  const KvMemory& kv = *steps.front().kv;
   const auto& on_device = static_cast<const DeviceStep&>(step);
   // Steps with a parallel context are rare, and their launches have its numbers. Where there may be
   // no room for the partials, the operations make it, and the key changes.

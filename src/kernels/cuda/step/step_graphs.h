@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <tuple>
 
 #include "kernels/cuda/attention/attention.h"
@@ -32,7 +33,7 @@ class StepGraphs : public Recorder {
       : device_(std::move(device)), partials_(partials), products_(products) {}
   ~StepGraphs() override;
 
-  void Run(const StepInputs& step, const KvMemory& kv, int variant,
+  void Run(std::span<const RecordedStep> steps, int variant,
            const std::function<void()>& operations) override;
 
  private:
