@@ -22,7 +22,7 @@ COMMANDS = {"ask": ["ask"], "extract": ["extract"], "rag": ["rag"], "job": ["ask
             "model": ["ask", "serve"], "engine": ["ask", "serve"], "kv": ["ask", "rag"]}
 # Options of a table that another command has.
 ELSEWHERE = {**dict.fromkeys(("threshold", "all", "recall", "precision", "confidence", "sample", "label"), "filter"),
-             "top": "rank"}
+             "top": "rank", "pairwise": "rank"}
 # What an option is given with.
 BESIDE = {"recall": ["--large", "a"], "precision": ["--large", "a"], "label": ["--recall", "0.5", "--large", "a"]}
 
