@@ -75,7 +75,8 @@ TABLE_TASKS = ("map", "filter", "rank", "group", "join")
 # Options of tables that not all of these tasks have, by the library's names.
 _OF_SOME: Mapping[str, Tuple[str, ...]] = {
     "labels": ("map", "rank", "group"), "top": ("rank",), "threshold": ("filter", "join"), "all": ("filter", "join"),
-    **dict.fromkeys(("recall", "precision", "confidence", "sample", "label"), ("filter",))}
+    "label": ("map", "filter"), "pairwise": ("rank",),
+    **dict.fromkeys(("recall", "precision", "confidence", "sample"), ("filter",))}
 _OWN_OF_TABLES: Mapping[str, tuple[Any, str]] = {
     "columns": ((), "columns that stand before the prompt, each on a line with its name; only these may be reordered"),
     "labels": ((), "map, group: the answer is one of these. rank: numbers, whose expected value is the score")}

@@ -132,12 +132,12 @@ MORE = {
         "trace",
     },
     "embed": set(),
-    "filter": set(),
+    "filter": {"calibrated"},
     "join": set(),
     "rank": set(),
     "group": set(),
 }
-MORE["map"] = MORE["ask"]
+MORE["map"] = MORE["ask"] | {"calibrated"}
 _PANDAS = {"int64": "Int64", "double": "float64", "bool": "boolean"}
 
 
