@@ -70,11 +70,12 @@ FIXED["filter"] = {
     "id": "id",
     "keep": "bool",
     "probability": "double",
+    "calibrated": "double",
     "confidence": "double",
     "decided_by": "string",
     "error": _ERROR,
 }
-FIXED["join"] = {name: kind for name, kind in FIXED["filter"].items() if name != "decided_by"}
+FIXED["join"] = {name: kind for name, kind in FIXED["filter"].items() if name not in ("calibrated", "decided_by")}
 FIXED["rank"] = {
     "id": "id",
     "rank": "int64",
@@ -132,7 +133,7 @@ MORE = {
         "trace",
     },
     "embed": set(),
-    "filter": {"calibrated"},
+    "filter": set(),
     "join": set(),
     "rank": set(),
     "group": set(),
