@@ -239,7 +239,8 @@ TEST(Devices, ExplainTellsOfEach) {
   EXPECT_THAT(text, HasSubstr("device    cpu#1: 3 requests to begin with; weights "));
   EXPECT_THAT(text, HasSubstr("device    cpu#2: 3 requests"));
   EXPECT_THAT(text, HasSubstr("on cpu#2\nstrategy  auto"));
-  EXPECT_THAT(text, HasSubstr("devices   a whole model on each of 2, documents divided; predicted"));
+  EXPECT_THAT(text,
+              HasSubstr("devices   a whole model on each of 2, documents divided; predicted"));
 }
 
 TEST(Devices, OneThatFailsIsNamedAndTheOthersGoOn) {
