@@ -20,9 +20,11 @@ MOST_FUNCTIONS = 25
 README_LINES = 130
 DOCS_WORDS = 39_850
 WIDEST = 120
-# One function per operation of a device: the interface, those that implement it, and the one that tests wrap it with;
+# One function per operation of a device: the interface, those that implement it, and those that tests wrap it with;
 # a builder with one function per property of an option.
-INTERFACES = {"Kernels", "CpuKernels", "CudaKernels", "ReferenceKernels", "ForwardingKernels", "ShardedKernels", "Row"}
+INTERFACES = {
+    "Kernels", "CpuKernels", "CudaKernels", "ReferenceKernels", "ForwardingKernels", "QueuedKernels", "ShardedKernels", "Row"
+}
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".inc"}
 # Values of the library itself may end the program where no memory is left. Examples are programs of other people.
 JSON_LIBRARY = "include/program/json_library.h"

@@ -28,7 +28,10 @@ class LoadedModel {
  public:
   LoadedModel(const std::filesystem::path& path, const std::string& device, int threads = 1,
               Precision precision = Precision::kF32)
-      : kernels_(MakeKernels(device, {precision, KvType::kF32, threads})) {
+      : LoadedModel(path, MakeKernels(device, {precision, KvType::kF32, threads})) {}
+
+  LoadedModel(const std::filesystem::path& path, std::unique_ptr<Kernels> kernels)
+      : kernels_(std::move(kernels)) {
     if (std::filesystem::is_directory(path)) {
       config_ =
           ConfigFromHuggingFace(ReadTextFile(path / "config.json", 1u << 20), "", path.string());
@@ -48,10 +51,12 @@ class LoadedModel {
     return LogitsOf(ids, {static_cast<int>(ids.size()) - 1}, static_cast<int>(ids.size()));
   }
 
-  // Logits of these rows of the last step; the prompt is computed in steps of `step_rows` rows, the
-  // earlier of which are asked for no logits.
+  // Logits of these rows of the last step, or of each; the prompt is computed in steps of
+  // `step_rows` rows.
+  enum class Wanted { kInLastStep, kInEveryStep };
   std::vector<float> LogitsOf(const std::vector<TokenId>& ids,
-                              const std::vector<std::int32_t>& logit_rows, int step_rows) {
+                              const std::vector<std::int32_t>& logit_rows, int step_rows,
+                              Wanted wanted_in = Wanted::kInLastStep) {
     const auto length = static_cast<int>(ids.size());
     std::vector<std::int32_t> pages(static_cast<size_t>((length + kPageTokens - 1) / kPageTokens));
     std::iota(pages.begin(), pages.end(), 0);
@@ -66,7 +71,7 @@ class LoadedModel {
       batch.positions.resize(batch.tokens.size());
       std::iota(batch.positions.begin(), batch.positions.end(), begin);
       batch.slots = batch.positions;
-      if (end == length) batch.logit_rows = logit_rows;
+      if (end == length || wanted_in == Wanted::kInEveryStep) batch.logit_rows = logit_rows;
       PlanNode node;
       node.row_end = end - begin;
       node.length = end;

@@ -147,6 +147,9 @@ class ForwardingKernels : public Kernels {
     inner_->Download(x, row, out);
   }
 
+ protected:
+  Kernels& inner() const { return *inner_; }
+
  private:
   std::unique_ptr<Kernels> inner_;
 };

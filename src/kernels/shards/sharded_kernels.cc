@@ -99,8 +99,16 @@ Tensor ShardedKernels::RoomOf(size_t s, Room room, std::int64_t rows, std::int64
       const bool wide = room == kWidePart || room == kOtherWidePart;  // of few rows
       least = wide ? std::min(2 * memory.rows, most_rows_) : most_rows_;
     }
-    const Tensor larger =
-        shard(s).NewTensor(std::max({memory.rows, rows, least}), std::max(memory.columns, columns));
+    const std::int64_t needed = std::max(memory.rows, rows);
+    const std::int64_t most = std::max(memory.columns, columns);
+    const Tensor larger = [&] {
+      try {
+        return shard(s).NewTensor(std::max(needed, least), most);
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kLimit || least <= needed) throw;
+        return shard(s).NewTensor(needed, most);
+      }
+    }();
     Meet();  // others may still read what was there
     memory = larger;
     ++grown_;

@@ -1,0 +1,88 @@
+// Steps of shards that meet, on queues whose operations run in random orders: run, recorded as one
+// graph and replayed, they give the logits of one device. Without waits they do not.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "kernels/shards/sharded_kernels.h"
+#include "model/loaded_model_fixture.h"
+#include "support/queued_kernels.h"
+#include "support/temp_directory.h"
+#include "support/tiny_model.h"
+
+namespace banyan {
+namespace {
+
+using testing_support::LoadedModel;
+using testing_support::QueuedKernels;
+using testing_support::TempDirectory;
+using testing_support::Timeline;
+using testing_support::TinyShape;
+
+constexpr int kStepRows = 9, kSteps = 6;
+
+std::unique_ptr<Kernels> QueuedShards(const std::shared_ptr<Timeline>& timeline, int shards,
+                                      Precision precision) {
+  std::vector<std::unique_ptr<Kernels>> made;
+  for (int s = 0; s < shards; ++s) {
+    made.push_back(std::make_unique<QueuedKernels>(
+        timeline, MakeKernels("cpu", {precision, KvType::kF32, 1})));
+  }
+  return std::make_unique<ShardedKernels>(std::move(made));
+}
+
+// Of some rows of each of several steps that are alike.
+std::vector<float> Logits(LoadedModel&& model) {
+  const auto tokens = testing_support::SomeTokens(kSteps * kStepRows, 200);
+  return model.LogitsOf(tokens, {0, 4, kStepRows - 1}, kStepRows,
+                        LoadedModel::Wanted::kInEveryStep);
+}
+
+void ExpectThoseOfOne(const TinyShape& shape) {
+  const TempDirectory directory;
+  const auto path = testing_support::WriteTinyGguf(shape, directory.path() / "m.gguf");
+  for (const Precision precision : {Precision::kF32, Precision::kMixed}) {
+    const std::vector<float> expected = Logits(LoadedModel(path, "cpu", 1, precision));
+    for (const int shards : {2, 3, 4, 8}) {
+      for (unsigned order = 0; order < 2; ++order) {
+        const auto timeline = std::make_shared<Timeline>(order);
+        const std::vector<float> found =
+            Logits(LoadedModel(path, QueuedShards(timeline, shards, precision)));
+        ASSERT_TRUE(expected == found) << shape.family << ", " << shards << " shards";
+        EXPECT_EQ(timeline->counts.recorded, 1);
+        // What the first makes room for, the second shows to a new recorder.
+        EXPECT_EQ(timeline->counts.replayed, kSteps - 2);
+      }
+    }
+  }
+}
+
+TEST(ShardedSteps, HeadsThatDoNotDivideEvenly) {
+  ExpectThoseOfOne(
+      {.family = "qwen3", .hidden = 96, .heads = 10, .kv_heads = 5, .head_dim = 16, .ffn = 80});
+}
+
+TEST(ShardedSteps, FewerKeyHeadsThanShards) {
+  ExpectThoseOfOne({.hidden = 64, .kv_heads = 1, .head_dim = 16, .ffn = 33, .tied = true});
+}
+
+TEST(ShardedSteps, NormsOverAllHeads) {
+  ExpectThoseOfOne(
+      {.family = "olmo2", .hidden = 64, .heads = 8, .kv_heads = 8, .head_dim = 16, .ffn = 64});
+}
+
+TEST(ShardedSteps, Experts) {
+  ExpectThoseOfOne({.family = "qwen3_moe", .hidden = 64, .head_dim = 16, .ffn = 96});
+}
+
+TEST(ShardedSteps, DifferWhereShardsDoNotWait) {
+  const TempDirectory directory;
+  const auto path =
+      testing_support::WriteTinyGguf({.hidden = 64, .head_dim = 16}, directory.path() / "m.gguf");
+  const std::vector<float> expected = Logits(LoadedModel(path, "cpu"));
+  const auto timeline = std::make_shared<Timeline>(1);
+  timeline->forgets_follows = true;
+  EXPECT_FALSE(expected == Logits(LoadedModel(path, QueuedShards(timeline, 3, Precision::kF32))));
+}
+
+}  // namespace
+}  // namespace banyan
