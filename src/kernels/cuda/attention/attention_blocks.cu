@@ -27,29 +27,31 @@ namespace {
 constexpr int kBlockWarps = kBlockRows / 16;
 constexpr int kBlockThreads = kBlockWarps * 32;
 
-// Of a longer head, keys come in pieces, and a task has some of the values.
+// Of a longer head, keys come in pieces, and a task has some of the values. The bits are the same
+// in pieces of any size.
 constexpr int kMostTogether = 256;
+// Shared memory that a block can have from sm_80 on (of 8.6, 8.9 and 12.0; others have more).
+constexpr int kLeastMostShared = 99 << 10;
 
 // Rows of shared memory are 16 bytes longer than the head, so that the eight rows of a tile lie in
 // different banks.
-template <typename Element, int Dim>
+template <typename Element, int Dim, int Piece>
 struct UnitShared {
-  static constexpr int kPiece = Dim < kMostTogether ? Dim : kMostTogether;
   Element query[kBlockRows][Dim + 8];
-  Element key[kCutKeys][kPiece + 8];
-  Element value[kCutKeys][kPiece + 8];
+  Element key[kCutKeys][Piece + 8];
+  Element value[kCutKeys][Piece + 8];
   float key_scale[kCutKeys], value_scale[kCutKeys];  // codes only
   unsigned unruly[kBlockWarps];                      // a bit per key of the cut
 };
 
-template <typename Kind, int Dim>
+template <typename Kind, int Dim, int Piece>
 class UnitTask {
  public:
   using Element = typename Kind::Element;
-  using Shared = UnitShared<Element, Dim>;
-  static constexpr int kDimsPerPass = Dim % 64 == 0 ? 64 : Dim % 32 == 0 ? 32 : 16;
+  using Shared = UnitShared<Element, Dim, Piece>;
+  static constexpr int kDimsPerPass = Piece % 64 == 0 ? 64 : Piece % 32 == 0 ? 32 : 16;
   // Of the head in shared memory: some of its keys' values, and the task's own values.
-  static constexpr int kPiece = Shared::kPiece, kPieces = Dim / kPiece;
+  static constexpr int kPiece = Piece, kPieces = Dim / kPiece;
 
   // `part` of kPieces: which values are the task's.
   __device__ UnitTask(const AttentionCall& call, const UnitView& unit, int part, Shared& shared)
@@ -431,10 +433,10 @@ class UnitTask {
   bool stored_ = false;        // earlier groups of the unit are in memory
 };
 
-template <typename Kind, int Dim>
+template <typename Kind, int Dim, int Piece>
 __global__ void __launch_bounds__(kBlockThreads)
     AttendUnitKernel(const __grid_constant__ AttentionCall call) {
-  using Task = UnitTask<Kind, Dim>;
+  using Task = UnitTask<Kind, Dim, Piece>;
   extern __shared__ __align__(16) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename Task::Shared*>(memory);
   constexpr int kParts = Task::kPieces;
@@ -447,13 +449,30 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-template <typename Kind, int Dim>
-void LaunchUnits(cudaStream_t stream, int blocks, const AttentionCall& call) {
-  constexpr int kBytes = static_cast<int>(sizeof(UnitShared<typename Kind::Element, Dim>));
-  RaiseSharedMemory<AttendUnitKernel<Kind, Dim>>(kBytes);
-  AttendUnitKernel<Kind, Dim>
+template <typename Kind, int Dim, int Piece>
+constexpr int kUnitBytes = static_cast<int>(sizeof(UnitShared<typename Kind::Element, Dim, Piece>));
+
+template <typename Kind, int Dim, int Piece>
+void LaunchPieces(cudaStream_t stream, int blocks, const AttentionCall& call) {
+  constexpr int kBytes = kUnitBytes<Kind, Dim, Piece>;
+  RaiseSharedMemory<AttendUnitKernel<Kind, Dim, Piece>>(kBytes);
+  AttendUnitKernel<Kind, Dim, Piece>
       <<<static_cast<unsigned>(blocks), kBlockThreads, kBytes, stream>>>(call);
   CheckLaunch("attention");
+}
+
+template <typename Kind, int Dim>
+void LaunchUnits(cudaStream_t stream, int blocks, const AttentionCall& call) {
+  constexpr int kPiece = Dim < kMostTogether ? Dim : kMostTogether;
+  constexpr int kBytes = kUnitBytes<Kind, Dim, kPiece>;
+  if constexpr (Dim > 128) {
+    constexpr int kSmall = Dim == 256 ? 64 : 32;
+    static_assert(kUnitBytes<Kind, Dim, kSmall> <= kLeastMostShared);
+    if (MostSharedBytes() < kBytes) return LaunchPieces<Kind, Dim, kSmall>(stream, blocks, call);
+  } else {
+    static_assert(kBytes <= kLeastMostShared);
+  }
+  LaunchPieces<Kind, Dim, kPiece>(stream, blocks, call);
 }
 
 template <typename Kind>

@@ -80,14 +80,25 @@ std::int64_t Device::FreeBytes() const {
   return static_cast<std::int64_t>(free + reserved - used);
 }
 
+namespace {
+
+int AttributeOfCurrent(cudaDeviceAttr attribute) {
+  int device = 0, found = 0;
+  Check(cudaGetDevice(&device), "current device");
+  Check(cudaDeviceGetAttribute(&found, attribute, device), "device");
+  return found;
+}
+
+}  // namespace
+
 int Multiprocessors() {
-  static const int count = [] {
-    int device = 0, found = 0;
-    Check(cudaGetDevice(&device), "current device");
-    Check(cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device), "device");
-    return found;
-  }();
+  static const int count = AttributeOfCurrent(cudaDevAttrMultiProcessorCount);
   return count;
+}
+
+int MostSharedBytes() {
+  static const int bytes = AttributeOfCurrent(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  return bytes;
 }
 
 DeviceMemory::DeviceMemory(std::shared_ptr<const Device> device, std::int64_t bytes,

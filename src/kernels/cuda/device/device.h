@@ -47,6 +47,7 @@ struct Device {
 int CountDevices();
 // Of the current device; where there are several, they are alike.
 int Multiprocessors();
+int MostSharedBytes();  // that a block can have
 // Whether the kernels for Hopper can run: a Hopper GPU, code for it (hopper.cuh does not compile
 // for sm_90 without the a), and a driver that makes tensor maps. Defined in launch.cu.
 bool HasHopperKernels();
