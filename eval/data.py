@@ -10,12 +10,13 @@ folder as it was published (`eval.published`: SQuAD 2.0, QuAC, DROP, NarrativeQA
 MuSiQue, OA-Mine, AE-110k, LongBench). Rows that are not of a known
 form are an error with file and line; nothing is written then. A question file may have documents that a model was
 trained on: for the models trained here, `get` marks rows that training may use with "trained_on": true
-(`train.reader_data.is_held`), and says how many.
+(`train.reader_data.is_held`, `train.extract_real.held_name`), and says how many.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import sys
@@ -23,10 +24,11 @@ from pathlib import Path
 
 from eval import published
 from eval.sets import make_sets
+from train.extract_real import held_name
 from train.reader_data import is_held
 
 SAMPLES = Path(__file__).parent / "samples"
-GENERATED = ("haystack_1k", "haystack_3k", "choice", "extract", "code_16", "code", "two_hop_16", "two_hop_joined")
+GENERATED = ("haystack_1k", "haystack_3k", "choice", "extract", "code_16", "code", "two_hop_16", "two_hop_joined", "code_lines")
 TRAINED = (
     "squad2",
     "narrativeqa",
@@ -34,6 +36,14 @@ TRAINED = (
     "covidqa",
     "fairytaleqa",
 )  # files of which train.reader_data knows what is held out
+TRAINED_VALUES = (
+    "crossner",
+    "e2e_restaurants",
+    "oa_mine_train",
+    "references_anystyle",
+    "sgd_dialogues",
+    "us_addresses",
+)  # and those of which train.extract_real does
 
 
 class BadRow(ValueError):
@@ -91,7 +101,7 @@ def kind_of(row: object) -> str:
 def read_checked(path: Path) -> tuple[str, list[dict]]:
     """(kind, rows). Raises BadRow with file and line."""
     rows, kinds = [], set()
-    with path.open(encoding="utf-8") as lines:
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -107,6 +117,15 @@ def read_checked(path: Path) -> tuple[str, list[dict]]:
     return kinds.pop(), rows
 
 
+def marked(name: str, rows: list[dict]) -> list[dict]:
+    """Rows of documents that the models here may have been trained on have "trained_on": true."""
+    if name in TRAINED:
+        return [r if is_held(name, r["id"]) else dict(r, trained_on=True) for r in rows]
+    if name in TRAINED_VALUES:
+        return [r if held_name(r["id"]) else dict(r, trained_on=True) for r in rows]
+    return rows
+
+
 def read_file(path: Path) -> tuple[str, str, list[dict]]:
     """(name, kind, rows) of a file of our own form, or as it was published. Raises BadRow."""
     try:
@@ -114,7 +133,9 @@ def read_file(path: Path) -> tuple[str, str, list[dict]]:
     except published.BadFile as wrong:
         raise BadRow(str(wrong)) from None
     if found is None:
-        return (path.name.removesuffix(".gz").removesuffix(".jsonl"), *read_checked(path))
+        name = path.name.removesuffix(".gz").removesuffix(".jsonl")
+        kind, rows = read_checked(path)
+        return name, kind, marked(name, rows)
     name, rows = found
     kinds = set()
     for row in rows:
@@ -155,9 +176,7 @@ def get(name: str, folder: Path | None, seed: int = 1, scale: float = 1.0) -> tu
     else:
         rows = make_sets(seed, scale)[name]
         kind = kind_of(rows[0])
-    if name in TRAINED:
-        rows = [r if is_held(name, r["id"]) else dict(r, trained_on=True) for r in rows]
-    return kind, rows
+    return kind, marked(name, rows)
 
 
 def main(arguments: list[str]) -> int:

@@ -2,18 +2,19 @@
 
     python3 -m eval ask SET … -m MODEL [--adapter DIR] [--ways flat,paged,stacked,auto,seqbatch-4,lookup] [--repeat 3]
         [--price 0.1] [--json FILE] [-- --threads 2]
-    python3 -m eval extract SET … -m MODEL [--ways skeleton,isolated,sequential] …
+    python3 -m eval extract SET … -m MODEL [--ways skeleton,isolated,sequential,null] …
     python3 -m eval rag SET … -m MODEL [--ways experts,paper,concat,top1,map-reduce,summaries,kv-concat] …
 
 SET is a name of `python3 -m eval list`, or a file, also as it was published (`eval.published`). `paper` is the rule of
 Parallel Context-of-Experts, `summaries` map-reduce with a summary of every document that is made without the question.
 Rows of `rag` with "examples" have an expert for each example, or all in one prompt (`one-prompt`). A row, or question,
-with "items" wants all of them: `recall` is the share that is found. Relevance by an encoder and a reranker: `--
---relevance dense --encoder MODEL --reranker MODEL`. The first way is what `same` compares with: the share of answers, or
-values, that are equal letter for letter. Runs take turns; a rate is the median of --repeat runs with the least and the
-most, by the receipt, without loading. `cost`: of 1000 answers or documents at --price for an hour of this machine.
-Intervals hold 95 % of --draws draws of documents. `calibration`: the expected error of `confidence`, in ten bins of
-equal count.
+with "items" wants all of them: `recall` is the share that is found. With --turns questions are dialogues, as in QuAC:
+before each stand earlier ones with their right answers. `null` writes no value. Relevance by an encoder and a reranker:
+`-- --relevance dense --encoder MODEL --reranker MODEL`. The first way is what `same` compares with: the share of
+answers, or values, that are equal letter for letter. Runs take turns; a rate is the median of --repeat runs with the
+least and the most, by the receipt, without loading. `cost`: of 1000 answers or documents at --price for an hour of this
+machine. Intervals hold 95 % of --draws draws of documents. `calibration`: the expected error of `confidence`, in ten
+bins of equal count.
 
 Documents that the model or its adapter was trained on (hashes beside their cards, `eval.trained`; rows marked by
 `python3 -m eval get`) are left out. --trained mark keeps them and scores them in a table of their own, --trained refuse
@@ -57,7 +58,8 @@ WAYS = {
     "examples": "experts,paper,one-prompt",
 }
 STRATEGIES = ("flat", "paged", "stacked", "tree", "auto")
-CODE = ("lcc", "repobench-p", "lcc_e", "repobench-p_e")  # sets of LongBench whose answers are lines of code
+CODE = ("lcc", "repobench-p", "lcc_e", "repobench-p_e", "code_lines")  # sets whose answers are lines of code
+CODE_INSTRUCTION = "You complete Python code. Write the line that comes next, and nothing else."
 UNIT = {"ask": "questions", "extract": "documents", "rag": "questions"}
 
 
@@ -82,6 +84,21 @@ class Way:
 def set_of(name: str, folder: Path | None) -> tuple[str, str, list[dict]]:
     """(name, kind, rows) of a name or a file."""
     return read_file(Path(name)) if Path(name).exists() else (name, *get(name, folder))
+
+
+def with_turns(rows: list[dict], most: int) -> list[dict]:
+    """Questions of a dialogue: before each stand up to `most` earlier ones with their first right answers. A dialogue
+    is a text's questions whose ids are equal up to the last dash (d7-0, d7-1)."""
+    out = []
+    for row in rows:
+        dialogues: dict[str, list[str]] = {}
+        asked = []
+        for q in row["questions"]:
+            turns = dialogues.setdefault(str(q["id"]).rpartition("-")[0], [])
+            asked.append(dict(q, question="".join(turns[-most:]) + q["question"]))
+            turns.append(f"{q['question']} {next(iter(right_answers(q)), 'null')}\n")
+        out.append(dict(row, questions=asked))
+    return out
 
 
 def run(a: argparse.Namespace, command: str, rows: list[dict], options: list[str]) -> tuple[list[dict], dict]:
@@ -206,13 +223,17 @@ def rag_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> list[
     for n in range(a.repeat):
         for name, way in made.items():
             asked, before = summarised(a, rows) if name == "summaries" else (rows, 0.0)
-            written, receipt = run(a, "rag", asked, [*rag_options(name, rows), "--too-long", "truncate"])
+            code = rows[0].get("dataset") in CODE
+            options = ["--instruction", CODE_INSTRUCTION, "--no-copy"] if code else []
+            written, receipt = run(a, "rag", asked, [*rag_options(name, rows), *options, "--too-long", "truncate"])
             way.rates.append(len(rows) / (before + receipt["seconds"]["total"]))
             if n > 0:
                 continue
             way.kv_mib = receipt.get("kv_bytes_peak", 0) / 2**20
             way.answers = {r.get("id"): None if "error" in r else (r.get("answer") or "null").strip() for r in written}
             way.judged = [[judge_answer(way.answers.get(r["id"]), r["answers"], r.get("items"))] for r in rows]
+            for r, (scores,) in zip(rows, way.judged if code else ()):
+                scores["code"] = code_similarity(way.answers.get(r["id"]) or "", r["answers"])
             sure = {r.get("id"): r["confidence"] for r in written if "confidence" in r}
             way.confidences = [
                 (sure[r["id"]], way.judged[i][0]["exact"] == 1.0) for i, r in enumerate(rows) if r["id"] in sure
@@ -247,8 +268,11 @@ def extract_ways(a: argparse.Namespace, rows: list[dict], names: list[str]) -> l
             schema_file.write_text(json.dumps(schema), encoding="utf-8")
         for n in range(a.repeat):
             for name, way in made.items():
-                written, receipt = run(a, "extract", rows, ["--schema", str(schema_file), "--values", name])
-                way.rates.append(len(rows) / receipt["seconds"]["total"])
+                if name == "null":  # what saying nothing gives
+                    written, receipt = [dict(id=r["id"], values={}) for r in rows], {}
+                else:
+                    written, receipt = run(a, "extract", rows, ["--schema", str(schema_file), "--values", name])
+                way.rates.append(len(rows) / receipt["seconds"]["total"] if receipt else 0.0)
                 if n > 0:
                     continue
                 way.kv_mib = receipt.get("kv_bytes_peak", 0) / 2**20
@@ -302,6 +326,8 @@ def summary(a: argparse.Namespace, ways: list[Way]) -> list[dict]:
                 row["scores"]["recall"] = sum(whole) / len(whole)
             if code := [one for one in flat if "code" in one]:
                 row["scores"]["code similarity"] = mean("code", code)
+                parts = [[one["code"] for one in document if "code" in one] for document in way.judged]
+                row["intervals"]["code similarity"] = interval(parts, a.draws)
             choices = [one for one in flat if one.get("choice")]
             if choices:
                 row["scores"]["accuracy"] = mean("exact", choices)
@@ -312,7 +338,7 @@ def summary(a: argparse.Namespace, ways: list[Way]) -> list[dict]:
         row["same"] = sum(way.answers.get(k) == v for k, v in first.items()) / len(first) if first else None
         row["rates"], row["rate"] = way.rates, statistics.median(way.rates)
         row["kv_mib"] = way.kv_mib or None
-        row["cost_of_1000"] = a.price / 3600 * 1000 / row["rate"] if a.price else None
+        row["cost_of_1000"] = a.price / 3600 * 1000 / row["rate"] if a.price and row["rate"] else None
         out.append(row)
     return out
 
@@ -391,6 +417,7 @@ def main(task: str, arguments: list[str]) -> int:
         help=f"ask: tokens of an answer (default: {', '.join(f'{n} of {s}' for s, n in LIMITS.items())},"
         f" {TOKENS_OF_AN_ANSWER} of others)",
     )
+    p.add_argument("--turns", type=int, default=0, help="ask: earlier questions of a dialogue before each")
     p.add_argument("--repeat", type=int, default=1)
     p.add_argument("--price", type=float, default=0.0, help="of an hour of this machine, in any currency")
     p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
@@ -410,7 +437,10 @@ def main(task: str, arguments: list[str]) -> int:
                 raise WrongUse(f"{name}: has rows of {kind}; {task} reads rows of {' or '.join(KINDS[task])}")
             a.max_new = limit or LIMITS.get(name, TOKENS_OF_AN_ANSWER)
             named = (a.ways or WAYS["examples" if kind == "examples" else task]).split(",")
+            if a.turns and kind != "questions":
+                raise WrongUse(f"{name}: --turns: expected questions on a text, found rows of {kind}")
             for title, part in parts_of(a, name, rows).items():
+                part = with_turns(part, a.turns) if a.turns else part
                 made[title] = summary(a, ways(a, part, named))
                 print(f"**{title}**, {len(part)} rows\n\n{table(task, made[title])}", flush=True)
     except (WrongUse, BadRow, trained.BadHashes, KeyError) as wrong:

@@ -3,7 +3,8 @@
     python3 -m eval.sets --out build/eval [--seed 1] [--scale 1.0]
 
 Files: haystack_1k, haystack_3k, choice, code, two_hop_joined (`banyan ask` format), extract (extraction format), and
-code_16, two_hop_16 (multi-document format: 16 documents, `gold` marks the ones that state a hop).
+code_16, two_hop_16, code_lines (multi-document format: `gold` marks the documents that state a hop, or define what a
+line of code calls).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import random
 from pathlib import Path
 
+from eval import code_lines
 from train.documents import make_world, state, write
 from train.lexicon import HELD, Lexicon
 from train.products import page
@@ -138,6 +140,7 @@ def make_sets(seed: int, scale: float) -> dict[str, list[dict]]:
         "code": joined(code_16),
         "two_hop_16": hop_16,
         "two_hop_joined": joined(hop_16),
+        "code_lines": code_lines.rows(random.Random(f"evaluation {seed} code lines"), n(48), 6),
     }
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
+import random
 import re
 import tempfile
 import unittest
 from pathlib import Path
 
-from eval.data import BadRow, get, kind_of, main, names, read_checked
+from eval import code_lines
+from eval.data import BadRow, get, kind_of, main, names, read_checked, read_file
 from eval.planted import planted_document, planted_in_book
 from eval.sets import TOKENIZER
+from train.extract_real import held_name
 from train.tokenizer import Tokenizer
 from train.reader_data import is_held
 
@@ -69,11 +73,32 @@ class Names(unittest.TestCase):
         )
         self.assertTrue(any(r.get("trained_on") for r in found))
 
+    def test_documents_with_values_that_training_left_out(self):
+        rows = [dict(id=f"anystyle-{n}", text="Doe, J. 1999", values={"date": "1999"}) for n in range(200)]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "references_anystyle.jsonl.gz")
+            with gzip.open(file, "wt") as out:
+                out.write("".join(json.dumps(row) + "\n" for row in rows))
+            name, kind, found = read_file(file)
+        self.assertEqual((name, kind), ("references_anystyle", "values"))
+        left = [r["id"] for r in found if not r.get("trained_on")]
+        self.assertEqual(left, [r["id"] for r in rows if held_name(r["id"])])
+        self.assertTrue(left)
+
     def test_samples_and_generated_sets(self):
         self.assertEqual(get("natural", None)[0], "questions")
         kind, rows = get("code_16", None, scale=0.02)
         self.assertEqual((kind, len(rows), len(rows[0]["documents"])), ("documents", 1, 16))
         self.assertIn("haystack_1k", names(None))
+
+    def test_lines_of_code_call_what_another_file_defines(self):
+        known = code_lines.functions(code_lines.ROOT)
+        for row in code_lines.rows(random.Random(3), 12, 4):
+            (gold,) = [d for d in row["documents"] if d["gold"]]
+            self.assertRegex(row["answers"][0], rf"\b{gold['id']}\(")
+            self.assertEqual((len(row["documents"]), known[gold["id"]][0]), (4, gold["title"]))
+            self.assertNotIn(row["answers"][0], row["question"].splitlines()[-1])
+            self.assertEqual(kind_of(row), "documents")
 
     def test_the_command(self):
         def run(*arguments):

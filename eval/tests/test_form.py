@@ -119,6 +119,33 @@ class Form(unittest.TestCase):
         self.assertEqual(scores[0]["code similarity"], 1.0)
         self.assertAlmostEqual(scores[1]["code similarity"], (1 + 8 / 11) / 2)  # "in 1840" for "1840"
 
+    def test_turns_of_a_dialogue_stand_before_a_question(self):
+        questions = [
+            dict(id="d0-0", question="Who?", answers=["Ruth", "R."]),
+            dict(id="d0-1", question="When?", answers=[]),
+            dict(id="d1-0", question="Where?", answers=["here"]),
+            dict(id="d0-2", question="Why?", answers=["so"]),
+        ]
+        asked = lambda most: [
+            q["question"] for q in form.with_turns([dict(QUESTIONS, questions=questions)], most)[0]["questions"]
+        ]
+        self.assertEqual(asked(9), ["Who?", "Who? Ruth\nWhen?", "Where?", "Who? Ruth\nWhen? null\nWhy?"])
+        self.assertEqual(asked(1)[3], "When? null\nWhy?")
+        code, said, made = self.call("--ways", "flat", "--turns", "2")
+        self.assertEqual((code, made["some"][0]["scores"]["exact"]), (0, 1.0), said)
+
+    def test_saying_nothing_is_a_way(self):
+        scored = dict(
+            name="null", all=dict(strict_f1=0.0, accuracy=0.5), labelled=dict(f1=0.0), intervals=dict(strict_f1=[0, 0])
+        )
+        done = mock.Mock(stdout=json.dumps(dict(runs=[scored])))
+        settings = argparse.Namespace(repeat=1, schema=None, set_name="x", banyan="b", draws=1, price=1.0)
+        with mock.patch("eval.form.subprocess.run", return_value=done) as program:
+            ways = form.extract_ways(settings, [dict(id=1, text="t", values={"x": "y"})], ["null"])
+        self.assertEqual(program.call_count, 1)  # the scores; no model ran
+        (row,) = form.summary(settings, ways)
+        self.assertEqual((row["scores"]["accuracy"], row["cost_of_1000"]), (0.5, None))
+
     def test_options_that_are_given_replace_those_of_a_way(self):
         self.assertEqual(
             with_given(["--method", "top1", "--no-copy"], ["--method", "concat"]), ["--no-copy", "--method", "concat"]
