@@ -159,6 +159,16 @@ class Errors(TableTest):
                 self.assertEqual(result.returncode, 2, result.stderr)
                 self.assertIn(wanted, result.stderr)
 
+    def test_a_misspelt_column_of_standard_input(self):
+        """The table was read as prose."""
+        for options in (("--columns", "prodct,review", "Why?"), ("{product} {revew}",)):
+            result = self.table("map", "-", *options, code=2, stdin=b"product,review\na kettle,It broke.\n")
+            self.assertRegex(result.stderr, "standard input: expected a column '(prodct|revew)'; the header has product, review "
+                                            ".*did you mean '(product|review)'?")
+        prose = b"Anna, who steers the ferry, tells of the texts.\n"
+        [row] = self.printed("map", "-", "{text}", "--max-new", 2, stdin=prose)
+        self.assertEqual(row["text"], prose.decode())
+
     def test_empty_tables(self):
         self.write("in.jsonl", b"")
         self.assertEqual(self.printed("map", self.path("in.jsonl"), "{a}"), [])

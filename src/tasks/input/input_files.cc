@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "documents/folder_files.h"
 #include "documents/foreign_format.h"
+#include "program/near_names.h"
 #include "tasks/input/input_files.h"
 
 namespace banyan {
@@ -181,9 +182,17 @@ bool LooksLikeTable(std::string_view head, const std::vector<std::vector<std::st
   std::vector<std::string> names;
   if (!reader.Next(names) || names.size() < 2) return false;
   return std::ranges::all_of(needed, [&](const std::vector<std::string>& alternatives) {
-    return std::ranges::any_of(alternatives, [&](const std::string& name) {
+    const auto has = [&](const std::string& name) {
       return std::ranges::find(names, name) != names.end();
-    });
+    };
+    // A name that is only misspelt: the header's own error says so.
+    const auto nearly_has = [&](const std::string& name) {
+      return !NearestName(name, names).empty();
+    };
+    const bool of_documents = std::ranges::any_of(
+        alternatives, [](const std::string& name) { return name == "text" || name == "context"; });
+    return std::ranges::any_of(alternatives, has) ||
+           (!of_documents && std::ranges::any_of(alternatives, nearly_has));
   });
 }
 
