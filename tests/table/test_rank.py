@@ -229,7 +229,11 @@ class TwoModels(TableTest):
         # True of the upper third by the small model, which is therefore always right.
         self.label([row["probability"] >= ordered[200] for row in small])
         output = self.path("out.jsonl")
-        found = self.run_both("--precision", 0.3, "--label", "label", "--all", "-o", output, code=0)
+        found = self.run_both("--precision", 0.3, "--label", "label", "--all", "-o", output, "--receipt", self.path("both.json"))
+        self.table("filter", self.path("in.jsonl"), *self.STATEMENT, "-o", self.path("one.jsonl"), "--receipt", self.path("one.json"))
+        both, one = self.json("both.json"), self.json("one.json")
+        self.assertEqual(both["prompt_tokens"], 2 * one["prompt_tokens"])  # every row is labelled: the large one reads all, too
+        self.assertGreater(both["weight_bytes"], 2 * one["weight_bytes"])
         rows = self.rows("out.jsonl")
         self.assertEqual([row["id"] for row in rows], list(range(300)))
         by_small = [row for row in rows if row["decided_by"] == "small"]

@@ -96,31 +96,6 @@ double LeadOf(const TableAskOptions& table, const OrderedJson& row) {
   return lead;
 }
 
-void AddRun(const JobReceipt& run, JobReceipt& receipt) {
-  receipt.end = run.end;
-  receipt.stopped_at = run.stopped_at;
-  if (receipt.first_error.empty()) receipt.first_error = run.first_error;
-  receipt.engine.prompt_tokens += run.engine.prompt_tokens;
-  receipt.engine.prefilled_tokens += run.engine.prefilled_tokens;
-  receipt.engine.copied_tokens += run.engine.copied_tokens;
-  receipt.engine.generated_tokens += run.engine.generated_tokens;
-  receipt.engine.decode_rows += run.engine.decode_rows;
-  receipt.engine.steps += run.engine.steps;
-  receipt.engine.streams += run.engine.streams;
-  receipt.engine.plan_seconds += run.engine.plan_seconds;
-  receipt.engine.forward_seconds += run.engine.forward_seconds;
-  receipt.engine.choose_seconds += run.engine.choose_seconds;
-  receipt.engine.limit_seconds += run.engine.limit_seconds;
-  receipt.engine.predicted_seconds += run.engine.predicted_seconds;
-  receipt.shared_tokens += run.shared_tokens;
-  receipt.unwritten_tokens += run.unwritten_tokens;
-  receipt.equal_prompts += run.equal_prompts;
-  receipt.seconds += run.seconds;
-  receipt.input_seconds += run.input_seconds;
-  receipt.output_seconds += run.output_seconds;
-  receipt.memory_bytes_peak = std::max(receipt.memory_bytes_peak, run.memory_bytes_peak);
-}
-
 // The rows that are compared, as the file of their scores has them.
 struct ScoredRows {
   std::vector<std::string> ids, texts;  // in the order by score
@@ -186,7 +161,10 @@ void SortByPairs(const std::shared_ptr<Model>& model, const EngineOptions& engin
       }
     }
     file.Finish();
-    AddRun(RunTableRows(model, engine_options, asked, of_pairs, {{}, true}), receipt);
+    const JobReceipt pass = RunTableRows(model, engine_options, asked, of_pairs, {{}, true});
+    AddPass(pass, receipt);
+    receipt.end = pass.end;
+    receipt.stopped_at = pass.stopped_at;
     if (receipt.end != JobEnd::kComplete) return;
     of_pairs.resume = true;
     of_pairs.overwrite = false;

@@ -43,13 +43,16 @@ class PromisedFilter {
 
   JobReceipt Run(const std::shared_ptr<Model>& small, const std::shared_ptr<Model>& large,
                  const EngineOptions& engine) {
-    JobReceipt receipt = RunTableRows(small, engine, judging_, small_file_.JobOf(job_), {});
-    if (receipt.end != JobEnd::kComplete) return Named(receipt);
+    const JobReceipt of_small = RunTableRows(small, engine, judging_, small_file_.JobOf(job_), {});
+    if (of_small.end != JobEnd::kComplete) return Named(of_small);
     ReadSmall();
     ChooseSample();
     const auto in_sample = [this](std::int64_t index) { return sampled_[Place(index)]; };
-    receipt = RunTableRows(large, engine, judging_, large_file_.JobOf(job_), {in_sample, true});
-    if (receipt.end != JobEnd::kComplete) return Named(receipt);
+    JobReceipt of_sample =
+        RunTableRows(large, engine, judging_, large_file_.JobOf(job_), {in_sample, true});
+    AddPass(of_small, of_sample);
+    of_sample.weight_bytes += of_small.weight_bytes;
+    if (of_sample.end != JobEnd::kComplete) return Named(of_sample);
     ReadLarge();
     ChooseThresholds();
     const auto is_asked = [this](std::int64_t index) {
@@ -60,7 +63,9 @@ class PromisedFilter {
     JobOptions rest = large_file_.JobOf(job_);
     rest.resume = true;
     rest.overwrite = false;
-    receipt = RunTableRows(large, engine, judging_, rest, {is_asked, false});
+    JobReceipt receipt = RunTableRows(large, engine, judging_, rest, {is_asked, false});
+    AddPass(of_sample, receipt);
+    receipt.weight_bytes += of_small.weight_bytes;
     if (receipt.end != JobEnd::kComplete) return Named(receipt);
     ReadLarge();
     Write(receipt);

@@ -1,5 +1,6 @@
 #include "tasks/table/table_run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -43,6 +44,29 @@ JobReceipt RunTableRows(std::shared_ptr<Model> model, const EngineOptions& engin
   JobReceipt receipt = runner.Run();
   if (run.task->most_stacked() > 1) receipt.equal_prompts = run.plan->equal_prompts();
   return receipt;
+}
+
+void AddPass(const JobReceipt& pass, JobReceipt& receipt) {
+  if (receipt.first_error.empty()) receipt.first_error = pass.first_error;
+  receipt.engine.prompt_tokens += pass.engine.prompt_tokens;
+  receipt.engine.prefilled_tokens += pass.engine.prefilled_tokens;
+  receipt.engine.copied_tokens += pass.engine.copied_tokens;
+  receipt.engine.generated_tokens += pass.engine.generated_tokens;
+  receipt.engine.decode_rows += pass.engine.decode_rows;
+  receipt.engine.steps += pass.engine.steps;
+  receipt.engine.streams += pass.engine.streams;
+  receipt.engine.plan_seconds += pass.engine.plan_seconds;
+  receipt.engine.forward_seconds += pass.engine.forward_seconds;
+  receipt.engine.choose_seconds += pass.engine.choose_seconds;
+  receipt.engine.limit_seconds += pass.engine.limit_seconds;
+  receipt.engine.predicted_seconds += pass.engine.predicted_seconds;
+  receipt.shared_tokens += pass.shared_tokens;
+  receipt.unwritten_tokens += pass.unwritten_tokens;
+  receipt.equal_prompts += pass.equal_prompts;
+  receipt.seconds += pass.seconds;
+  receipt.input_seconds += pass.input_seconds;
+  receipt.output_seconds += pass.output_seconds;
+  receipt.memory_bytes_peak = std::max(receipt.memory_bytes_peak, pass.memory_bytes_peak);
 }
 
 }  // namespace banyan

@@ -33,5 +33,8 @@ struct TablePass {
 JobReceipt RunTableRows(std::shared_ptr<Model> model, const EngineOptions& engine_options,
                         const TableAskOptions& table, const JobOptions& job,
                         const TablePass& pass = {});
+// Adds what another pass of the same job computed: tokens, steps, times; its first error, where
+// `receipt` has none.
+void AddPass(const JobReceipt& pass, JobReceipt& receipt);
 
 }  // namespace banyan
