@@ -8,7 +8,8 @@ DATA is a JSONL file of products with values ({"category","text","values"}). The
 row kept, rows in a drawn order, null.
 
 LOTUS (`pip install lotus-ai`) runs in this Python and asks `banyan serve` on this machine through its OpenAI API: the
-same model and the same words, each in its own prompt. Both run in turns. Seconds are of the clock and, of programs here,
+same model and the same words, each in its own prompt. Its filter and its ranking may write 8 tokens, of which it reads
+the first word; more would only make it slower. Both run in turns. Seconds are of the clock and, of programs here,
 of the processor (for LOTUS its own and the server's).
 
 vLLM runs where it can be imported: it gets the prompts of `banyan map --order auto` (--show-prompt), and in the order in
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import logging
 import os
 import pathlib
 import random
@@ -170,8 +172,11 @@ def run_lotus(server: Server, measure: Measure, name: str, statement: str, quest
     import lotus
     import pandas
 
-    lotus.settings.configure(lm=lotus.models.LM(model=f"openai/{name}", api_base=server.url + "/v1", api_key="none",
-                                                max_tokens=24, temperature=0.0))
+    def limit(tokens: int) -> None:
+        lotus.settings.configure(lm=lotus.models.LM(model=f"openai/{name}", api_base=server.url + "/v1", api_key="none",
+                                                    max_tokens=tokens, temperature=0.0))
+
+    logging.getLogger("lotus").setLevel(logging.ERROR)  # it warns of each answer that reached the limit
     frame = pandas.DataFrame([{"id": row["id"], "title": row["title"]} for row in measure.rows])
 
     def timed(operator: str, work: Callable[[], Any]) -> Any:
@@ -180,10 +185,12 @@ def run_lotus(server: Server, measure: Measure, name: str, statement: str, quest
         measure.time(operator, "LOTUS", time.monotonic() - clock, ticks_of(server.process.pid) + own_ticks() - ticks)
         return found
 
+    limit(8)
     found = timed("filter", lambda: frame.sem_filter("{title}: " + statement))
     measure.filtered("LOTUS", set(found["id"]))
     found = timed("rank", lambda: frame.sem_topk("Of which {title} is this more true: " + statement, K=measure.top))
     measure.ranked("LOTUS", list(found["id"]))
+    limit(24)
     found = timed("map", lambda: frame.sem_map("{title}: " + question, suffix="answer"))
     measure.mapped("LOTUS", [str(one) for one in found["answer"]])
 
