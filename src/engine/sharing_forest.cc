@@ -70,7 +70,7 @@ Sharing FindSharing(const WaitingQueue& waiting, const Model::Parts& model,
       for (size_t depth = 0; depth < path.size(); ++depth) {
         const RequestSegment& segment = request->segments[static_cast<size_t>(path[depth])];
         const SharingForest::Found added =
-            forest.Add(node, {segment.tokens, segment.first_position, rules.Shares(depth),
+            forest.Add(node, {segment.tokens, segment.first_position, rules.Shares(segment, depth),
                               rules.ScopeOf(*request, stream), request->variant});
         node = added.node;
         found.levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());

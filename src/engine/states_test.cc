@@ -275,8 +275,76 @@ TEST_F(States, BranchesComputeTheirStemOnce) {
   }
   const Receipt receipt = engine.receipt();
   EXPECT_EQ(receipt.prefilled_tokens, 300 + 8 * 9);
-  // After the document, and before and after every question's last token, and of every answer.
-  EXPECT_EQ(receipt.state_bytes_peak, (1 + 8 * 3) * StateBytesOf(model->parts().config));
+  // After the document, and one for every question with its answer.
+  EXPECT_EQ(receipt.state_bytes_peak, (1 + 8) * StateBytesOf(model->parts().config));
+}
+
+// Where another prompt may go on, a state is kept; elsewhere the next one takes its place.
+TEST_F(States, OnlyWhatMayBeSharedHasASlotOfItsOwn) {
+  const auto model = Load("lfm2");
+  struct Case {
+    const char* what;
+    PromptSegment root;
+    int slots;
+    int computed_again;  // tokens, when the same prompts come once more
+  };
+  std::vector<Case> cases;
+  cases.push_back({"a short prompt", StatesQuestion(9, 1, 1), 1, 9});
+  cases.push_back({"a token", StatesQuestion(1, 1, 1), 1, 1});
+  cases.push_back({"a long prompt", StatesQuestion(300, 1, 1), 2, 1});
+  PromptSegment several = StatesQuestion(9, 1, 1);
+  for (std::uint64_t tag = 2; tag < 4; ++tag) {
+    several.answers.push_back(several.answers.front());
+    several.answers.back().tag = tag;
+  }
+  cases.push_back({"three answers to a question", several, 1 + 3, 3});
+  several = StatesText(40, 5);
+  several.below.push_back(StatesQuestion(1, 1, 1));
+  several.below.front().below.push_back(StatesQuestion(20, 7, 2));
+  cases.push_back({"a question that goes on", several, 1 + 1 + 1 + 1, 1 + 20});
+  several = StatesQuestion(40, 5, 1);
+  several.below.push_back(StatesQuestion(20, 7, 2));
+  cases.push_back({"an answer to a text with a question", several, 1 + 1 + 1, 40 + 20});
+  several = StatesText(40, 5);
+  several.below.push_back(StatesQuestion(20, 7, 1));
+  several.below.push_back(StatesQuestion(20, 7, 2));
+  cases.push_back({"a question twice", several, 1 + 2, 2 * 20});
+  several = StatesText(40, 5);
+  several.below.push_back(StatesQuestion(20, 7, 1));
+  several.below.front().answers.front().max_new = 1;
+  cases.push_back({"an answer of one token", several, 1 + 1, 20});
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.what);
+    EngineOptions alone;
+    alone.strategy = Strategy::kFlat;
+    alone.one_by_one = true;
+    Engine oracle(model, alone), engine(model, {});
+    const AnswersByTag expected = RunAll(oracle, {one.root});
+    ExpectSameAnswers(expected, RunAll(engine, {one.root}));
+    EXPECT_EQ(engine.receipt().state_bytes_peak, one.slots * StateBytesOf(model->parts().config));
+    const std::int64_t before = engine.receipt().prefilled_tokens;
+    ExpectSameAnswers(expected, RunAll(engine, {one.root}));
+    EXPECT_EQ(engine.receipt().prefilled_tokens - before, one.computed_again);
+  }
+}
+
+// As many questions at once as there are slots beside that of their document.
+TEST_F(States, AQuestionWithItsAnswerFitsInOneSlot) {
+  const auto model = Load("qwen3_5_text");
+  const std::int64_t state = StateBytesOf(model->parts().config);
+  PromptSegment document = StatesText(100, 5);
+  for (std::uint64_t tag = 0; tag < 12; ++tag) {
+    document.below.push_back(StatesQuestion(9, static_cast<int>(tag) * 11, tag));
+    document.below.back().answers[0].max_new = 30;
+  }
+  EngineOptions options;
+  options.kv_memory = 2 * 13 * state + 200 * PageBytes(*model);
+  Engine engine(model, options);
+  RunAll(engine, {document});
+  const Receipt receipt = engine.receipt();
+  EXPECT_EQ(receipt.preempted, 0);
+  EXPECT_EQ(receipt.state_bytes_peak, 13 * state);
+  EXPECT_EQ(receipt.steps, 30) << "all in company from the first token on";
 }
 
 TEST_F(States, TooLittleMemoryIsSaid) {

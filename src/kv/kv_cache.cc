@@ -1,6 +1,8 @@
 #include "kv/kv_cache.h"
 
 #include <algorithm>
+#include <map>
+#include <ranges>
 
 #include "base/error.h"
 #include "plan/batch.h"
@@ -97,14 +99,18 @@ int KvCache::MissingPages(NodeId node, int keys) const {
   return std::max(0, PagesFor(keys) - there);
 }
 
-bool KvCache::Reserve(NodeId node, int keys) {
+bool KvCache::Reserve(NodeId node, int keys, NodeId before) {
   const int missing = MissingPages(node, keys);
-  const bool slot = slots_.Missing(node, keys);
+  const bool slot = slots_.Missing(node, keys), own = slot && !before.valid();
   if (missing == 0 && !slot) return true;
   BANYAN_CHECK(Of(node).holders > 0);
-  if (missing > available_pages() || (slot && slots_.available() == 0)) return false;
-  while (pool_.free() < missing || (slot && slots_.free() == 0)) EvictOne();
-  if (slot) slots_.Take(node);
+  if (missing > available_pages() || (own && slots_.available() == 0)) return false;
+  while (pool_.free() < missing || (own && slots_.free() == 0)) EvictOne();
+  if (own) {
+    slots_.Take(node);
+  } else if (slot) {
+    slots_.Join(node, before);
+  }
   taken_.clear();
   BANYAN_CHECK(pool_.Take(missing, taken_));
   NodeKv& kv = Of(node);
@@ -238,7 +244,8 @@ void KvCache::CheckInvariants() const {
     const std::int32_t pins = forest_.at(node).pins;
     for (; pins > 0 && node.valid(); node = forest_.at(node).parent) holders[node.index()] += pins;
   }
-  int with_pages = 0, held = 0, with_slots = 0, held_slots = 0;
+  int with_pages = 0, held = 0;
+  std::map<std::int32_t, bool> held_slots;  // of nodes
   size_t evictable = 0;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const NodeKv& kv = nodes_[i];
@@ -262,16 +269,19 @@ void KvCache::CheckInvariants() const {
       ++listed[static_cast<size_t>(page)];
     }
     BANYAN_CHECK(slots_.Has(node) == (slots_.any() && !kv.pages.empty()));
-    with_slots += slots_.Has(node) ? 1 : 0;
-    held_slots += slots_.Has(node) && kv.holders > 0 ? 1 : 0;
+    if (slots_.Has(node)) {
+      const auto [slot, first] = held_slots.try_emplace(slots_.Of(node), kv.holders > 0);
+      BANYAN_CHECK(slot->second == (kv.holders > 0));
+    }
     with_pages += static_cast<int>(kv.pages.size());
     if (kv.holders > 0) held += static_cast<int>(kv.pages.size());
   }
   for (int count : listed) BANYAN_CHECK(count <= 1);
   BANYAN_CHECK(with_pages + pool_.free() == pool_.total());
   BANYAN_CHECK(held == held_pages_);
-  BANYAN_CHECK(with_slots + slots_.free() == slots_.total());
-  BANYAN_CHECK(held_slots == slots_.total() - slots_.available());
+  BANYAN_CHECK(static_cast<int>(held_slots.size()) + slots_.free() == slots_.total());
+  BANYAN_CHECK(std::ranges::count(held_slots | std::views::values, true) ==
+               slots_.total() - slots_.available());
   BANYAN_CHECK(evictable == evictable_.size());
 }
 

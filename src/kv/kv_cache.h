@@ -47,12 +47,12 @@ class EvictionOrder {
 // Other nodes stay cached until their pages are needed; then the least recently used leaf is
 // evicted first.
 //
-// Where layers keep states (kernels/states.h), a node with pages has one slot too: the state after
-// its last filled key. `slots` counts them; slots are numbered like pages.
+// Where layers keep states (kernels/states.h), a node with pages has a slot too, perhaps together
+// with others (kv/state_slots.h). Slots are numbered like pages.
 //
 // Invariants (CheckInvariants):
 // 1. free + held + cached = total, of pages and of slots; every page that is not free is listed by
-// one node, at one place.
+// one node, at one place. Nodes that have a slot together are held together.
 // 2. A node's filled keys are the first ones, at most its pages' room, and its parent's keys are
 //    all filled before any of its own counts (a key is a function of everything before it).
 // 3. A node that is not held has filled keys: one without is removed with its last holder.
@@ -72,8 +72,9 @@ class KvCache {
   void Unpin(NodeId node);
 
   // Gives the node pages for `keys` keys and, with states, a slot, evicting cached nodes if
-  // necessary. False, and nothing has changed, when there are too few. REQUIRES: the node is held.
-  [[nodiscard]] bool Reserve(NodeId node, int keys);
+  // necessary. False, and nothing has changed, when there are too few. The slot is that of `before`
+  // where it is valid, which must be held as long. REQUIRES: the node is held.
+  [[nodiscard]] bool Reserve(NodeId node, int keys, NodeId before = NodeId());
   // Pages that are missing for that.
   int MissingPages(NodeId node, int keys) const;
 

@@ -74,6 +74,43 @@ TEST(KvCacheWithStates, EveryNodeWithPagesHasASlot) {
   cache.CheckInvariants();
 }
 
+TEST(KvCacheWithStates, NodesOfAChainShareASlot) {
+  Forest forest(kCut, {Digest{}}, kCut);
+  KvCache cache(forest, /*pages=*/10, /*slots=*/2);
+  std::vector<NodeSplit> splits;
+  const auto add = [&](NodeId parent, TokenId token, bool share) {
+    const NodeId node = forest.AddSegment(parent, {Repeat(5, token), {}, share}, splits);
+    cache.Pin(node);
+    return node;
+  };
+  const NodeId text = add(NodeId(), 1, true);
+  const NodeId question = add(text, 2, false), last = add(question, 3, false);
+  const NodeId tail = forest.AddTail(last);
+  cache.Pin(tail);
+  ASSERT_TRUE(cache.Reserve(text, 5) && cache.Reserve(question, 5));
+  EXPECT_EQ(cache.slots().available(), 0);
+  ASSERT_TRUE(cache.Reserve(last, 5, question) && cache.Reserve(tail, 6, last));
+  EXPECT_EQ(cache.slots().Of(tail), cache.slots().Of(question));
+  EXPECT_NE(cache.slots().Of(tail), cache.slots().Of(text));
+  EXPECT_EQ(cache.slots().peak(), 2);
+  for (const NodeId node : {text, question, last, tail}) cache.MarkFilled(node, 5);
+  cache.CheckInvariants();
+  cache.DropPinned(tail);
+  cache.CheckInvariants();
+  EXPECT_EQ(cache.slots().available(), 0);
+  for (const NodeId node : {last, question, text}) cache.Unpin(node);
+  EXPECT_EQ(cache.slots().available(), 2);
+  EXPECT_EQ(cache.slots().free(), 0);  // all are cached
+  cache.CheckInvariants();
+  cache.DropUnused(last, text);
+  EXPECT_EQ(cache.slots().free(), 1);
+  cache.CheckInvariants();
+  const NodeId other = add(NodeId(), 4, true);
+  ASSERT_TRUE(cache.Reserve(other, 5));
+  EXPECT_EQ(cache.slots().free(), 0);
+  cache.CheckInvariants();
+}
+
 class KvCacheTest : public ::testing::Test {
  protected:
   // Adds and pins.

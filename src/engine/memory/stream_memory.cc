@@ -48,6 +48,21 @@ int FirstTailKeys(const Forest& forest, const Stream& stream, const Branch& bran
       std::clamp<std::int64_t>(all_keys, 0, std::max(most_pages * kPageTokens, least)));
 }
 
+void FindSlots(const Forest& forest, const RequestTree& request, std::int32_t leaf_segment,
+               Branch& branch) {
+  const RequestSegment& last = request.segments[static_cast<size_t>(leaf_segment)];
+  if (!last.own) return;
+  branch.before_tail = branch.leaf;
+  if (last.parent < 0 || !request.segments[static_cast<size_t>(last.parent)].own) return;
+  branch.before_leaf = forest.at(branch.leaf).parent;
+}
+
+// Of a node of the stream's prompt.
+NodeId BeforeOf(const Stream& stream, NodeId node) {
+  const auto branch = std::ranges::find(stream.branches, node, &Branch::leaf);
+  return branch == stream.branches.end() ? NodeId() : branch->before_leaf;
+}
+
 // The prompt's nodes on all branches, each once, parents first.
 std::vector<NodeId> PromptNodes(const Forest& forest, const Stream& stream) {
   if (stream.branches.size() == 1) return forest.Path(stream.lead().leaf);
@@ -106,7 +121,7 @@ NodeId StreamMemory::FindPath(const Stream& stream, std::int32_t leaf_segment) {
   size_t next = path.size();
   while (next > 0 && !node.valid()) {
     const RequestSegment& segment = segments[static_cast<size_t>(path[next - 1])];
-    if (rules_.Remembers(declared, next - 1) && forest_.Exists(segment.node)) {
+    if (rules_.Remembers(declared, segment, next - 1) && forest_.Exists(segment.node)) {
       node = segment.node.node;
     } else {
       --next;
@@ -117,8 +132,8 @@ NodeId StreamMemory::FindPath(const Stream& stream, std::int32_t leaf_segment) {
     RequestSegment& segment = segments[static_cast<size_t>(path[next])];
     const std::int64_t tokens_before = forest_.TotalTokens();
     node = forest_.AddSegment(node,
-                              {segment.tokens, segment.first_position, rules_.Shares(next), scope,
-                               stream.request->variant},
+                              {segment.tokens, segment.first_position, rules_.Shares(segment, next),
+                               scope, stream.request->variant},
                               splits);
     for (const NodeSplit& split : splits) {
       cache_.Split(split);
@@ -128,7 +143,7 @@ NodeId StreamMemory::FindPath(const Stream& stream, std::int32_t leaf_segment) {
     splits.clear();
     // A prefix within a node has keys to copy, but no state.
     if (forest_.TotalTokens() > tokens_before && !cache_.slots().any()) prefix_copies_.Added(node);
-    if (rules_.Remembers(declared, next)) segment.node = forest_.Remember(node);
+    if (rules_.Remembers(declared, segment, next)) segment.node = forest_.Remember(node);
   }
   return node;
 }
@@ -138,13 +153,15 @@ bool StreamMemory::Allocate(Stream& stream, const Allocation& allocation) {
   for (const std::int32_t leaf : stream.request->LeavesOf(stream.declared())) {
     Branch& branch = stream.branches.emplace_back();
     branch.leaf = FindPath(stream, leaf);
+    if (cache_.slots().any()) FindSlots(forest_, *stream.request, leaf, branch);
     cache_.Pin(branch.leaf);
   }
-  const std::vector<NodeId> nodes = PromptNodes(forest_, stream);
+  std::vector<NodeId> nodes = PromptNodes(forest_, stream);
   std::int64_t missing = 0, path_pages = 0, tail_pages = 0, missing_slots = 0;
   for (const NodeId node : nodes) {
     missing += cache_.MissingPages(node, Tokens(node));
-    missing_slots += cache_.slots().Missing(node, Tokens(node)) ? 1 : 0;
+    const bool own_slot = !BeforeOf(stream, node).valid();
+    missing_slots += own_slot && cache_.slots().Missing(node, Tokens(node)) ? 1 : 0;
     path_pages += PagesFor(Tokens(node));
   }
   const auto branches = static_cast<std::int64_t>(stream.branches.size());
@@ -156,7 +173,8 @@ bool StreamMemory::Allocate(Stream& stream, const Allocation& allocation) {
   int cached = 0;
   for (const Branch& branch : stream.branches) {
     tail_pages += PagesFor(first_tail_keys(branch));
-    missing_slots += cache_.slots().any() && first_tail_keys(branch) > 0 ? 1 : 0;
+    const bool own_slot = cache_.slots().any() && !branch.before_tail.valid();
+    missing_slots += own_slot && first_tail_keys(branch) > 0 ? 1 : 0;
     for (const NodeId node : forest_.Path(branch.leaf)) {
       cached += cache_.filled(node) + prefix_copies_.Ready(node);
     }
@@ -169,16 +187,20 @@ bool StreamMemory::Allocate(Stream& stream, const Allocation& allocation) {
     return false;
   }
   for (const NodeId node : nodes) {
-    BANYAN_CHECK(cache_.Reserve(node, Tokens(node)));
+    BANYAN_CHECK(cache_.Reserve(node, Tokens(node), BeforeOf(stream, node)));
   }
   for (Branch& branch : stream.branches) {
     branch.tail = forest_.AddTail(branch.leaf);
     cache_.Pin(branch.tail);
-    BANYAN_CHECK(cache_.Reserve(branch.tail, first_tail_keys(branch)));
+    BANYAN_CHECK(cache_.Reserve(branch.tail, first_tail_keys(branch), branch.before_tail));
     for (const TokenId token : stream.written) forest_.Append(branch.tail, token);
     cache_.Touch(branch.leaf);
   }
-  if (stored_) stored_->Load(nodes);
+  if (stored_) {
+    // A state from the store would take the place of the one before it.
+    std::erase_if(nodes, [&](NodeId node) { return BeforeOf(stream, node).valid(); });
+    stored_->Load(nodes);
+  }
   stream.written = {};
   if (!std::exchange(stream.began, true)) {
     stream.answer.cached_tokens = cached;
@@ -189,7 +211,8 @@ bool StreamMemory::Allocate(Stream& stream, const Allocation& allocation) {
 
 bool StreamMemory::Grow(const Stream& stream) {
   return std::ranges::all_of(stream.branches, [&](const Branch& branch) {
-    return cache_.Reserve(branch.tail, Tokens(branch.tail) + stream.tokens_in_flight);
+    return cache_.Reserve(branch.tail, Tokens(branch.tail) + stream.tokens_in_flight,
+                          branch.before_tail);
   });
 }
 
@@ -248,9 +271,10 @@ void StreamMemory::FillTails(std::span<const Branch> branches) {
   state_copies_.clear();
   for (const Branch& branch : branches) {
     if (forest_.TakenOver(branch.leaf) == 0 || cache_.filled(branch.tail) > 0) continue;
+    if (branch.before_tail.valid()) continue;
     state_copies_.push_back({cache_.slots().Of(branch.leaf), cache_.slots().Of(branch.tail)});
   }
-  kernels_.CopyStates(state_copies_, *pages_.states);
+  if (!state_copies_.empty()) kernels_.CopyStates(state_copies_, *pages_.states);
 }
 
 int StreamMemory::Written(const Stream& stream) const {

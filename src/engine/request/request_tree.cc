@@ -102,47 +102,81 @@ class TreeBuilder {
 // with others below it stays as it is for their paths.
 class LastTokensApart {
  public:
-  explicit LastTokensApart(RequestTree& tree)
-      : tree_(tree), has_below_(tree.segments.size()), divided_(tree.segments.size(), -1) {
+  explicit LastTokensApart(RequestTree& tree) : tree_(tree), declared_(tree.segments.size()) {
     for (const RequestSegment& segment : tree.segments) {
-      if (segment.parent >= 0) has_below_[static_cast<size_t>(segment.parent)] = true;
+      if (segment.parent >= 0) DeclaredAt(segment.parent).has_below = true;
     }
   }
 
   void Divide() {
-    for (RequestStream& stream : tree_.streams) stream.leaf = LastTokenOf(stream.leaf);
-    for (RequestPanel& panel : tree_.panels) {
-      for (RequestPanel::Expert& expert : panel.experts) expert.leaf = LastTokenOf(expert.leaf);
-    }
+    ForEachLeaf([this](std::int32_t& leaf) { ++DeclaredAt(leaf).prompts; });
+    ForEachLeaf([this](std::int32_t& leaf) { leaf = LastTokenOf(leaf); });
   }
 
  private:
+  // A text before a prompt's last token is shorter than this where it is computed anew for every
+  // prompt, rather than that its state is kept.
+  static constexpr size_t kShortTokens = 128;
+
+  struct Declared {
+    bool has_below = false;
+    int prompts = 0;         // that end with it
+    std::int32_t last = -1;  // the segment of the last token; -1: none yet
+  };
+
+  Declared& DeclaredAt(std::int32_t segment) { return declared_[static_cast<size_t>(segment)]; }
+
+  template <typename Function>
+  void ForEachLeaf(Function function) {
+    for (RequestStream& stream : tree_.streams) function(stream.leaf);
+    for (RequestPanel& panel : tree_.panels) {
+      for (RequestPanel::Expert& expert : panel.experts) function(expert.leaf);
+    }
+  }
+
+  std::int32_t Add(RequestSegment segment) {
+    tree_.segments.push_back(std::move(segment));
+    return static_cast<std::int32_t>(tree_.segments.size()) - 1;
+  }
+
   // The segment of its last token, made when it is first asked for.
   std::int32_t LastTokenOf(std::int32_t leaf) {
-    const auto index = static_cast<size_t>(leaf);
-    if (tree_.segments[index].tokens.size() == 1) return leaf;
-    if (divided_[index] >= 0) return divided_[index];
-    RequestSegment last;
-    last.parent = leaf;
-    last.tokens = {tree_.segments[index].tokens.back()};
-    last.first_position = tree_.segments[index].end_position() - 1;
-    if (has_below_[index]) {
-      RequestSegment before = tree_.segments[index];
-      before.tokens.pop_back();
-      tree_.tokens += static_cast<std::int64_t>(before.tokens.size()) + 1;
-      last.parent = static_cast<std::int32_t>(tree_.segments.size());
-      tree_.segments.push_back(std::move(before));
-    } else {
-      tree_.segments[index].tokens.pop_back();
+    Declared& declared = DeclaredAt(leaf);
+    if (declared.last < 0) declared.last = Divided(leaf, declared);
+    return declared.last;
+  }
+
+  std::int32_t Divided(std::int32_t leaf, const Declared& declared) {
+    RequestSegment before = tree_.segments[static_cast<size_t>(leaf)];
+    const bool kept = !before.keep_as.empty();
+    if (before.tokens.size() == 1) {
+      if (kept) return leaf;
+      before.own = true;
+      return Replace(leaf, declared, std::move(before));
     }
-    divided_[index] = static_cast<std::int32_t>(tree_.segments.size());
-    tree_.segments.push_back(std::move(last));
-    return divided_[index];
+    RequestSegment last;
+    last.tokens = {before.tokens.back()};
+    last.first_position = before.end_position() - 1;
+    last.own = true;
+    before.tokens.pop_back();
+    before.own = !kept && declared.prompts == 1 && before.tokens.size() < kShortTokens;
+    if (declared.has_below) ++tree_.tokens;
+    last.parent = Replace(leaf, declared, std::move(before));
+    return Add(std::move(last));
+  }
+
+  // `segment` is what `leaf` is to the prompts that end with it.
+  std::int32_t Replace(std::int32_t leaf, const Declared& declared, RequestSegment segment) {
+    if (declared.has_below) {
+      tree_.tokens += static_cast<std::int64_t>(segment.tokens.size());
+      return Add(std::move(segment));
+    }
+    tree_.segments[static_cast<size_t>(leaf)] = std::move(segment);
+    return leaf;
   }
 
   RequestTree& tree_;
-  std::vector<bool> has_below_;        // [segments] as declared
-  std::vector<std::int32_t> divided_;  // [segments] the segment of the last token; -1: none yet
+  std::vector<Declared> declared_;  // [segments]
 };
 
 }  // namespace

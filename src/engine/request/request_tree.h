@@ -25,6 +25,8 @@ struct RequestSegment {
   std::int32_t first_position = 0;
   std::string keep_as;  // see PromptSegment
   NodeMemory node;      // of its last token, when a stream last looked it up
+  // Every stream that ends with it has it for itself (TreeForm::last_tokens_apart).
+  bool own = false;
 
   std::int32_t end_position() const {
     return first_position + static_cast<std::int32_t>(tokens.size());
@@ -118,8 +120,10 @@ bool AllLeaves(const PromptSegment& segment);
 // How the engine wants requests taken apart.
 struct TreeForm {
   bool sequential = false;  // Strategy::kSequential
-  // The last token of every prompt is a segment of its own, because a token is fed again for its
-  // logits from the state before it.
+  // For models that keep states. The last token of a prompt is a segment of its own, because who
+  // else has that prompt feeds it for its logits from the state before it. No state after it is
+  // worth keeping, nor is one after a short text that ends one prompt only: these segments are
+  // `own`, except what a KV store is to keep.
   bool last_tokens_apart = false;
 };
 

@@ -30,12 +30,14 @@ class StorageRules {
         private_stacks_(options.strategy == Strategy::kStacked && options.private_stacks) {}
 
   // Whether other streams may find the segment at `depth` of a path (0: the root) by its tokens.
-  bool Shares(size_t depth) const { return depth < shared_segments_; }
+  bool Shares(const RequestSegment& segment, size_t depth) const {
+    return depth < shared_segments_ && !segment.own;
+  }
 
   // Whether streams of the same request find it by what another of them has found. Not across
   // private stacks: there the tokens decide, within the stack's scope.
-  bool Remembers(const RequestStream& stream, size_t depth) const {
-    return !private_stacks_ && (Shares(depth) || stream.skeleton >= 0);
+  bool Remembers(const RequestStream& stream, const RequestSegment& segment, size_t depth) const {
+    return !private_stacks_ && (Shares(segment, depth) || stream.skeleton >= 0);
   }
 
   // Only paths of the same scope are found.

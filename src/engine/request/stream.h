@@ -28,6 +28,9 @@ struct Branch {
   // The growing node: tokens of all answers of the stream, after those that it took over from the
   // leaf (Forest::AddTail).
   NodeId tail;
+  // Where layers keep states: the nodes in whose slots these two go on, as nothing else begins with
+  // those states. Invalid: they have slots of their own.
+  NodeId before_leaf, before_tail;
 };
 struct SkeletonRun;
 

@@ -317,8 +317,8 @@ void Scheduler::ShowPath(const Stream& stream, const Branch& branch) {
     if (taken > 0 && !memory_.Complete(branch.leaf)) return;
     path_.push_back(as_prompt(branch.tail));
     path_.back().filled = std::max(taken, path_.back().filled);
-    path_.back().once = memory_.cache().slots().any();
   }
+  path_.back().once = memory_.cache().slots().any();
   path_has_logits_ = true;
 }
 

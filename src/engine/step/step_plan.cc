@@ -152,17 +152,25 @@ void StepBuilder::AddRows(const NodeRows& rows, Local& local) {
 }
 
 // The rows of a node that were added last go on from the node's state or, from its first token on,
-// from that of the node above it.
+// from that of the node above it. Nodes with one slot (Branch::before_leaf) are one run.
 void StepBuilder::AddStateRun(const NodeRows& rows) {
   const std::int32_t end = step_.batch.rows();
   StateRun run{end - rows.count, end, -1, cache_.slots().Of(rows.node)};
-  const NodeId parent = forest_.at(rows.node).parent;
+  const Node& node = forest_.at(rows.node);
+  const NodeId parent = node.parent;
   if (rows.first_key > 0) {
     run.from = run.to;
   } else if (parent.valid()) {
     run.from = cache_.slots().Of(parent);
   }
-  step_.batch.states.push_back(run);
+  // What the slot has now is the state before the first row. (Tails get theirs at the launch.)
+  BANYAN_CHECK(run.from != run.to || node.growing || rows.first_key == cache_.filled(rows.node));
+  std::vector<StateRun>& runs = step_.batch.states;
+  if (run.from == run.to && !runs.empty() && runs.back().to == run.to) {
+    runs.back().row_end = end;  // the rows before, in the same slot
+  } else {
+    runs.push_back(run);
+  }
 }
 
 std::int32_t StepBuilder::LogitRow(NodeId node) const {
