@@ -30,6 +30,9 @@ const TensorStore::Entry& TensorStore::Find(std::string_view name) const {
 
 void TensorStore::CheckShape(const Entry& entry, std::span<const std::int64_t> expected_shape) {
   if (std::ranges::equal(entry.tensor.shape, expected_shape)) return;
+  // A matrix of one row: llama.cpp's quantiser writes it as a vector.
+  const bool one_row = expected_shape.size() == 2 && expected_shape[0] == 1;
+  if (one_row && std::ranges::equal(entry.tensor.shape, expected_shape.subspan(1))) return;
   Throw(ErrorKind::kFormat, "{}: tensor '{}': expected shape {}, found {}", entry.file,
         entry.tensor.name, ShapeText(expected_shape), ShapeText(entry.tensor.shape));
 }

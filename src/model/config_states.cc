@@ -166,11 +166,17 @@ void ReadStates(const JsonFields& fields, const Family& family, ModelConfig& con
 
 namespace {
 
-// A layer without heads for keys keeps a state. Fills kv_heads.
-std::vector<bool> LayersWithoutKeys(const ArchitectureKeys& keys, ModelConfig& config) {
-  const std::vector<int> kv_heads =
-      keys.FindIntOfLayers("attention.head_count_kv", config.layers)
-          .value_or(std::vector<int>(static_cast<size_t>(config.layers), config.heads));
+constexpr const char* kHeadsForKeys = "attention.head_count_kv";
+
+// A layer without heads for keys keeps a state; blocks after the last layer do not count. Fills
+// kv_heads.
+std::vector<bool> LayersWithoutKeys(const ArchitectureKeys& keys, int blocks_after,
+                                    ModelConfig& config) {
+  const int blocks = config.layers + blocks_after;
+  std::vector<int> kv_heads =
+      keys.FindIntOfLayers(kHeadsForKeys, blocks)
+          .value_or(std::vector<int>(static_cast<size_t>(blocks), config.heads));
+  kv_heads.resize(static_cast<size_t>(config.layers));
   std::vector<bool> states;
   config.kv_heads = 0;
   for (size_t layer = 0; layer < kv_heads.size(); ++layer) {
@@ -187,10 +193,13 @@ std::vector<bool> LayersWithoutKeys(const ArchitectureKeys& keys, ModelConfig& c
   return states;
 }
 
-// Listed, or all but every n-th. Fills kv_heads.
+// Listed, or all but every n-th. Files of Ollama list heads for keys. Fills kv_heads.
 std::vector<bool> ListedLayers(const ArchitectureKeys& keys, const Family& family,
                                ModelConfig& config) {
-  config.kv_heads = keys.FindInt("attention.head_count_kv").value_or(config.heads);
+  if (const auto heads = keys.FindList(kHeadsForKeys); heads && std::ranges::count(*heads, 0) > 0) {
+    return LayersWithoutKeys(keys, GuessingBlocks(keys, family), config);
+  }
+  config.kv_heads = keys.FindInt(kHeadsForKeys).value_or(config.heads);
   std::vector<bool> states(static_cast<size_t>(config.layers));
   constexpr const char* kList = "attention.recurrent_layers";
   if (const auto list = keys.FindList(kList)) {
@@ -237,7 +246,7 @@ void ReadStates(const ArchitectureKeys& keys, const Family& family, ModelConfig&
   StateShape& shape = states.shape;
   shape.rule = *family.states;
   states.layers = shape.rule == StateRule::kDelta ? ListedLayers(keys, family, config)
-                                                  : LayersWithoutKeys(keys, config);
+                                                  : LayersWithoutKeys(keys, 0, config);
   const auto first = std::ranges::find(states.layers, true) - states.layers.begin();
   if (first == config.layers) return;
   const auto has = [&](const char* name) {

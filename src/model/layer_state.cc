@@ -86,7 +86,11 @@ std::string LayerState::NameOf(const std::string& name) const {
   if (shape_.rule == StateRule::kConvolution) return prefix_ + "shortconv." + name;
   const size_t end = std::min(name.find('.'), name.size());
   for (const auto& [module, named] : kNamesInGguf) {
-    if (name.compare(0, end, module) == 0) return prefix_ + named + name.substr(end);
+    if (name.compare(0, end, module) != 0) continue;
+    std::string tensor = prefix_ + named + name.substr(end);
+    // Ollama leaves out the ending of a bias that has no matrix.
+    const std::string without = prefix_ + "ssm_dt";
+    return tensor == without + ".bias" && store_.Has(without) ? without : tensor;
   }
   return prefix_ + name;
 }

@@ -21,6 +21,12 @@ const TensorNames& NamesOf(const ModelConfig& config, TensorNaming naming) {
   return lfm2 ? kLfm2Names : kHuggingFaceNames;
 }
 
+// Ollama names that of LFM2 as those of other families.
+const char* FinalNormOf(const TensorNames& names, const TensorStore& store) {
+  const char* usual = kGgufNames.final_norm;
+  return !store.Has(names.final_norm) && store.Has(usual) ? usual : names.final_norm;
+}
+
 // The name without its ending ".weight": what adapters call a module.
 std::string ModuleOf(const std::string& tensor) {
   return tensor.substr(0, tensor.size() - std::string_view(".weight").size());
@@ -49,7 +55,7 @@ class DecoderLoader {
     weights_.embedding = load_.Table(embedding, {{embedding_module_, 0, config_.vocab_size}});
     if (config_.layer_input_size > 0) LoadInputs();
     weights_.final_norm =
-        NormOf(store_.Get(InRoot(names_.final_norm), {hidden()}), config_.logit_scale);
+        NormOf(store_.Get(InRoot(FinalNormOf(names_, store_)), {hidden()}), config_.logit_scale);
     for (int layer = 0; layer < config_.layers; ++layer) {
       layer_ = layer;
       prefix_ = fmt::format(fmt::runtime(InRoot(names_.layer_prefix)), layer);

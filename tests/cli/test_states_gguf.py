@@ -252,11 +252,12 @@ class Conversion:
             head += text(f"{self.architecture}.{key}") + packed(value)
         data = b""
         for name, tensor in self.tensors.items():
-            bits, values = (0, tensor.values.tobytes())
+            bits, values, shape = 0, tensor.values.tobytes(), tensor.shape
             if quantisable(name, tensor) and kind != "F32":
                 bits, values = QUANTISED[kind](tensor.values)
-            shape = reversed(tensor.shape)
-            head += text(name) + struct.pack(f"<I{len(tensor.shape)}QIQ", len(tensor.shape), *shape, bits, len(data))
+            if kind != "F32" and len(shape) == 2 and shape[0] == 1:
+                shape = shape[1:]  # as llama.cpp's quantiser writes it
+            head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), bits, len(data))
             data += values + bytes(-len(values) % 32)
         file.write_bytes(head + bytes(-len(head) % 32) + data)
         return str(file)
@@ -269,7 +270,7 @@ class Conversion:
 
 
 def quantisable(name: str, tensor: Tensor) -> bool:
-    return len(tensor.shape) > 1 and tensor.shape[-1] % 32 == 0 and "norm" not in name
+    return len(tensor.shape) > 1 and tensor.shape[0] > 1 and tensor.shape[-1] % 32 == 0 and "norm" not in name
 
 
 def q8_0(values: array) -> tuple[int, bytes]:
@@ -372,6 +373,23 @@ with tempfile.TemporaryDirectory() as temporary:
     del listed.keys["attention.recurrent_layers"]
     listed.keys["rope.dimension_sections"] = [1, 1, 0, 0]
     check(run(listed.write(FILE), prompts) == plain, "every third layer has attention")
+
+    ollama = Conversion(QWEN)  # its files have other names, and the parts that see and guess
+    states = ollama.keys.pop("attention.recurrent_layers")
+    ollama.keys["attention.head_count_kv"] = [0 if state else ollama.keys["attention.head_count_kv"] for state in states]
+    ollama.keys["rope.dimension_sections"] = [1, 1, 0]
+    for name in [name for name in ollama.tensors if name.endswith("ssm_dt.bias")]:
+        ollama.tensors[name.removesuffix(".bias")] = ollama.tensors.pop(name)
+    for name in ("v.blk.0.attn_q.weight", "mtp.fc.weight"):
+        ollama.tensors[name] = Tensor([2, 32], array("f", bytes(4 * 64)))
+    check(run(ollama.write(FILE), prompts) == plain, "as Ollama writes it")
+    short = json.loads((ORACLES / "lfm2" / "golden.json").read_text())["prompts"]
+    ollama = Conversion(ORACLES / "lfm2")
+    ollama.tensors["output_norm.weight"] = ollama.tensors.pop("token_embd_norm.weight")
+    check(run(ollama.write(FILE), short)[0] == run(str(ORACLES / "lfm2"), short)[0], "LFM2 as Ollama writes it")
+    ollama = Conversion(QWEN)
+    ollama.keys["attention.head_count_kv"] = [0, 2]
+    refused(ollama, FILE, "head_count_kv': expected 4 entries, found 2")
 
     damaged = Conversion(QWEN)
     damaged.keys["attention.recurrent_layers"].pop()
