@@ -118,6 +118,13 @@ struct StepBench::State {
 
 StepBench::StepBench(std::shared_ptr<Model> model, int runs) : state_(std::make_unique<State>()) {
   if (runs < 1) Throw(ErrorKind::kUsage, "{} runs: expected at least one", runs);
+  const ModelConfig& config = model->parts().config;
+  if (config.states.any() || !KvShapeOf(config).by_layer.empty()) {
+    Throw(ErrorKind::kUnsupported,
+          "step: it takes layers that are alike apart; {}: layers {}: `banyan bench tree` measures "
+          "such models",
+          config.family, config.states.any() ? "keep states" : "have heads of their own");
+  }
   state_->model = std::move(model);
   state_->runs = runs;
 }
