@@ -9,7 +9,8 @@ row kept, rows in a drawn order, null.
 
 LOTUS (`pip install lotus-ai`) runs in this Python and asks `banyan serve` on this machine through its OpenAI API: the
 same model and the same words, each in its own prompt. Its filter and its ranking may write 8 tokens, of which it reads
-the first word; more would only make it slower. Both run in turns. Seconds are of the clock and, of programs here,
+the first word; more would only make it slower. It ranks by its heap: its quicksort takes n^2 comparisons where a small
+model always prefers the first. Both run in turns. Seconds are of the clock and, of programs here,
 of the processor (for LOTUS its own and the server's).
 
 vLLM runs where it can be imported: it gets the prompts of `banyan map --order auto` (--show-prompt), and in the order in
@@ -188,7 +189,8 @@ def run_lotus(server: Server, measure: Measure, name: str, statement: str, quest
     limit(8)
     found = timed("filter", lambda: frame.sem_filter("{title}: " + statement))
     measure.filtered("LOTUS", set(found["id"]))
-    found = timed("rank", lambda: frame.sem_topk("Of which {title} is this more true: " + statement, K=measure.top))
+    found = timed("rank", lambda: frame.sem_topk("Of which {title} is this more true: " + statement, K=measure.top,
+                                                        method="heap"))
     measure.ranked("LOTUS", list(found["id"]))
     limit(24)
     found = timed("map", lambda: frame.sem_map("{title}: " + question, suffix="answer"))
