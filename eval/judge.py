@@ -1,19 +1,22 @@
-"""Extracted values judged by a model on this machine, beside exact scores: match, partial, wrong, missing, spurious.
+"""Extracted values judged beside exact scores: match, partial, wrong, missing, spurious.
 
-    python3 -m eval.judge GOLD.jsonl --schema SCHEMA.json --run NAME=OUT.jsonl [--run …] -m MODEL [--json FILE]
+    python3 -m eval.judge GOLD.jsonl --schema SCHEMA.json --run NAME=OUT.jsonl [--run …] [-m MODEL] [--json FILE]
         [-- --threads 2]
-    python3 -m eval.judge --check -m MODEL
+    python3 -m eval.judge --check [-m MODEL [--adapter DIR]] [--data FOLDER]
 
 Rules decide what needs no judge: a value where there is none is `spurious`, none where there is one `missing`, none in
 both places is not counted, and texts that are equal once case, punctuation and articles are gone are a `match`. Of all
-others the model says `match`, `partial` or `wrong`: every pair is a question with three choices, a branch of one text
-that has the rules and examples. With P the sum of matches and half of the partial ones (as MUC counts):
+others a judge says `match`, `partial` or `wrong`. Without -m it is the words that both values share (their F1, by two
+thresholds, and whether one value has all words of the other). With -m it is that model: every pair is a question with
+three choices, a branch of one text that has the rules and examples. With P the sum of matches and half of the partial
+ones (as MUC counts):
 
     precision = P / (match + partial + wrong + spurious)      recall = P / (match + partial + wrong + missing)
 
-`exact` has the same with equal texts alone as matches. `--check` compares the judge with 200 labels written by hand
-(eval/samples/judge-labels.tsv): the first half chose the prompt and takes off what the model likes, the second is the
-test.
+`exact` has the same with equal texts alone as matches. `--check` compares judges with labels by hand:
+eval/samples/judge-labels.tsv has 200 pairs that were made up (the first hundred chose the prompt and the thresholds,
+and take off what the model likes; the others are a test), eval/samples/judge-rows.tsv has 200 values that models wrote
+of product titles and reference strings, by place, so that their texts are read from the folder of data sets.
 """
 
 from __future__ import annotations
@@ -28,11 +31,14 @@ import sys
 from pathlib import Path
 from typing import Iterable, NamedTuple
 
+from eval.data import default_folder, read_file
 from eval.form import run
-from eval.metrics import interval
+from eval.metrics import interval, normalize, token_f1
 from eval.seqbatch import arguments
 
 LABELS = Path(__file__).parent / "samples" / "judge-labels.tsv"
+ROWS = LABELS.with_name("judge-rows.tsv")
+SETS = {"oa_mine": "oa_mine.jsonl", "references_anystyle": "../train/references_anystyle.jsonl.gz"}  # of the folder
 VERDICTS = ("match", "partial", "wrong")
 ALL = (*VERDICTS, "missing", "spurious")
 RULES = """Compare the written value of an attribute with the right value.
@@ -101,7 +107,36 @@ def pair_of(attribute: str, kind: str, right: object, written: object) -> Pair:
     return Pair(attribute, told(first), told(written))
 
 
+# --- By the words that both share
+def features(pair: Pair) -> tuple[float, bool, bool]:
+    """F1 of the words; whether the right value has all words of the written one; and the other way round."""
+    right, written = (set(normalize(text).split()) for text in (pair.right, pair.written))
+    return token_f1(pair.written, [pair.right]), bool(written) and written <= right, bool(right) and right <= written
+
+
+def by_words(pair: Pair, match: float, partial: float) -> str:
+    f1, part, whole = features(pair)
+    if f1 >= match:
+        return "match"
+    return "partial" if f1 >= partial or part or whole else "wrong"
+
+
+def thresholds(labels: list[tuple[Pair, str]]) -> tuple[float, float]:
+    """(match, partial) that agree with most of the labels; of equal ones the greatest."""
+    grid = [n / 20 for n in range(1, 22)]  # 1.05: never
+    pairs = [(m, p) for m in grid for p in grid if p <= m]
+    return max(pairs, key=lambda both: (sum(by_words(pair, *both) == label for pair, label in labels), both))
+
+
 def judged(a: argparse.Namespace, pairs: Iterable[Pair]) -> dict[Pair, str]:
+    """Verdicts of the model, or of shared words."""
+    if a.model:
+        return by_model(a, pairs)
+    both = thresholds(halves()[0])
+    return {pair: by_words(pair, *both) for pair in pairs}
+
+
+def by_model(a: argparse.Namespace, pairs: Iterable[Pair]) -> dict[Pair, str]:
     """The model's verdicts. A pair that failed is an error. A model likes some words: what it gives to each verdict in
     the mean of the first half of the labels, which have all verdicts about as often, is taken off."""
     known = [pair for pair, _ in halves()[0]]
@@ -206,6 +241,25 @@ def halves() -> tuple[list[tuple[Pair, str]], list[tuple[Pair, str]]]:
     return labels[: len(labels) // 2], labels[len(labels) // 2 :]
 
 
+def labelled_rows(folder: Path | None) -> list[tuple[Pair, str]]:
+    """Labels by hand of values that models wrote: a place is a set, a row, an attribute and characters of its text.
+    Nothing where the sets are not there."""
+    if not folder or not all((folder / file).is_file() for file in SETS.values()):
+        return []
+    known = {name: {r["id"]: r for r in read_file(folder / file)[2]} for name, file in SETS.items()}
+    out = []
+    with ROWS.open(encoding="utf-8", newline="") as file:
+        for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            row = known[r["set"]].get(r["id"])
+            if row is None or r["attribute"] not in row["values"]:
+                raise SystemExit(
+                    f"{ROWS}: expected '{r['attribute']}' of '{r['id']}' in {folder / SETS[r['set']]}, found nothing"
+                )
+            written = row["text"][int(r["begin"]) : int(r["end"])]
+            out.append((pair_of(r["attribute"], "text", row["values"][r["attribute"]], written), r["label"]))
+    return out
+
+
 def kappa(pairs: list[tuple[str, str]]) -> float:
     """Cohen's: agreement beyond what two raters with these shares of verdicts would have by chance."""
     count, same = len(pairs), sum(a == b for a, b in pairs) / len(pairs)
@@ -214,36 +268,66 @@ def kappa(pairs: list[tuple[str, str]]) -> float:
     return (same - chance) / (1 - chance) if chance < 1 else 1.0
 
 
-def check(a: argparse.Namespace) -> dict[str, dict]:
-    """Agreement with the labels: of the half that chose the prompt, and of the test."""
-    found, out = judged(a, [pair for pair, _ in read_labels()]), {}
-    for name, part in zip(("chosen on", "test"), halves()):
-        pairs = [(label, found[pair]) for pair, label in part]
-        right = [float(x == y) for x, y in pairs]
-        most = max(collections.Counter(label for label, _ in pairs).values())
-        out[name] = dict(
-            labels=len(pairs),
-            agreement=sum(right) / len(pairs),
-            interval=interval([[r] for r in right], a.draws),
-            kappa=kappa(pairs),
-            most_frequent=most / len(pairs),
-            confusion={v: dict(collections.Counter(y for x, y in pairs if x == v)) for v in VERDICTS},
-        )
+def kappa_interval(pairs: list[tuple[str, str]], draws: int) -> list[float]:
+    """95 % of the kappas of draws of labels."""
+    rng = random.Random(1)
+    made = sorted(kappa(rng.choices(pairs, k=len(pairs))) for _ in range(draws))
+    return [made[int(0.025 * len(made))], made[int(0.975 * len(made))]]
+
+
+MOST_FREQUENT, EQUAL, WORDS = "always the most frequent", "equal texts alone", "shared words"
+
+
+def judge_name(a: argparse.Namespace) -> str:
+    if not a.model:
+        return WORDS
+    return Path(a.model).stem + (f" with {Path(a.adapter).name}" if getattr(a, "adapter", "") else "")
+
+
+def check(a: argparse.Namespace) -> dict[str, dict[str, dict]]:
+    """By part of the labels and by judge: agreement, with the judges that need no model."""
+    chosen_on, test = halves()
+    parts = {"chosen on": chosen_on, "test": test}
+    if rows := labelled_rows(a.data):
+        parts["rows"] = rows
+    known = [pair for part in parts.values() for pair, _ in part]
+    both = thresholds(chosen_on)
+    judges = {
+        MOST_FREQUENT: {},
+        EQUAL: dict.fromkeys(known, "wrong"),  # equal ones are not asked of a judge
+        WORDS: {pair: by_words(pair, *both) for pair in known},
+    }
+    if a.model:
+        judges[judge_name(a)] = by_model(a, known)
+    out: dict[str, dict[str, dict]] = {}
+    for name, part in parts.items():
+        most = collections.Counter(label for _, label in part).most_common(1)[0][0]
+        for judge, verdicts in judges.items():
+            pairs = [(label, verdicts.get(pair, most)) for pair, label in part]
+            right = [float(x == y) for x, y in pairs]
+            out.setdefault(name, {})[judge] = dict(
+                labels=len(pairs),
+                agreement=sum(right) / len(pairs),
+                interval=interval([[r] for r in right], a.draws),
+                kappa=kappa(pairs),
+                kappa_interval=kappa_interval(pairs, a.draws),
+                confusion={v: dict(collections.Counter(y for x, y in pairs if x == v)) for v in VERDICTS},
+            )
     return out
 
 
-def check_table(made: dict[str, dict]) -> str:
-    lines = [
-        "| labels | agreement | kappa | always the most frequent | " + " | ".join(f"{v} →" for v in VERDICTS) + " |"
-    ]
+def check_table(made: dict[str, dict[str, dict]]) -> str:
+    lines = ["| labels | judge | agreement | kappa | " + " | ".join(f"{v} →" for v in VERDICTS) + " |"]
     lines.append("|---" * (4 + len(VERDICTS)) + "|")
-    for name, s in made.items():
-        rows = [", ".join(f"{n} {v}" for v, n in sorted(s["confusion"][v].items())) for v in VERDICTS]
-        low, high = s["interval"]
-        lines.append(
-            f"| {name}, {s['labels']} | {100 * s['agreement']:.0f} % ({100 * low:.0f}–{100 * high:.0f}) |"
-            f" {s['kappa']:.2f} | {100 * s['most_frequent']:.0f} % | " + " | ".join(rows) + " |"
-        )
+    for name, judges in made.items():
+        for judge, s in judges.items():
+            rows = [", ".join(f"{n} {v}" for v, n in sorted(s["confusion"][v].items())) for v in VERDICTS]
+            low, high = s["interval"]
+            least, most = s["kappa_interval"]
+            lines.append(
+                f"| {name}, {s['labels']} | {judge} | {100 * s['agreement']:.0f} % ({100 * low:.0f}–{100 * high:.0f}) |"
+                f" {s['kappa']:.2f} ({least:.2f} to {most:.2f}) | " + " | ".join(rows) + " |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -267,11 +351,12 @@ def lines_of(path: Path) -> list[dict]:
 def options(words: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("gold", type=Path, nargs="?")
-    p.add_argument("-m", "--model", required=True, help="the judge")
+    p.add_argument("-m", "--model", default="", help="the judge (default: the words that two values share)")
     p.add_argument("--adapter", default="", help="of the judge")
     p.add_argument("--schema", type=Path)
     p.add_argument("--run", dest="runs", action="append", default=[], metavar="NAME=OUT.jsonl")
     p.add_argument("--check", action="store_true", help="compare with the labels written by hand")
+    p.add_argument("--data", type=Path, default=default_folder(), help="--check: folder of data sets")
     p.add_argument("--draws", type=int, default=1000, help="of the bootstrap")
     p.add_argument("--banyan", default="build/release/banyan")
     p.add_argument("--json", type=Path)
@@ -286,6 +371,11 @@ def main() -> int:
     if a.check:
         made: object = check(a)
         print(check_table(made))
+        if "rows" not in made:
+            names = ", ".join(SETS.values())
+            print(
+                f"{ROWS.name} was left out: expected {names} in --data, found {a.data or 'no folder'}", file=sys.stderr
+            )
     else:
         runs = {name: lines_of(Path(file)) for name, _, file in (given.partition("=") for given in a.runs)}
         schema = json.loads(a.schema.read_text(encoding="utf-8"))

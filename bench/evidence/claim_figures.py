@@ -142,6 +142,11 @@ def seqbatch(r: Results) -> Found | None:
     return None
 
 
+def of_documents(r: Results, key: str) -> Found | None:
+    """Of the real model, if there is one."""
+    return fact(r, "real_rag", [key], f"{key} verdict") or fact(r, "rag", [key], f"{key} verdict")
+
+
 def of_jobs(r: Results, found: Found | None) -> Found | None:
     """With the names of the jobs."""
     return found and Found(f"{found.text} (jobs: {r.sweeps['jobs'].sweep.note})", found.verdict, found.why)

@@ -103,8 +103,8 @@ def parameters(a: argparse.Namespace) -> Table:
     return out
 
 
-def ways(a: argparse.Namespace, limit: int, published: bool) -> Table:
-    """Generated questions, and with `published` so many of each set that is there."""
+def ways(a: argparse.Namespace, limit: int, published: bool, name: str = "rag", of: str = "") -> Table:
+    """Generated questions, and with `published` so many of each set that is there. `of`: the model in words."""
     judge, judge_text = relevance(a)
     sets = {
         "secret code": shown(a.sets / "codes.jsonl"),
@@ -112,8 +112,8 @@ def ways(a: argparse.Namespace, limit: int, published: bool) -> Table:
         **{name: name for name in PUBLISHED if published and a.data and (a.data / f"{name}.jsonl").is_file()},
     }
     out = Table(
-        "rag",
-        "Documents as experts: quality beside speed",
+        name,
+        f"Documents as experts: quality beside speed{of}",
         ["set", "way", "sub-span", "exact", "F1", "questions/s"],
         commands=[
             f"python3 -m eval rag {given} -m {a.model}"
@@ -127,14 +127,14 @@ def ways(a: argparse.Namespace, limit: int, published: bool) -> Table:
     settings = argparse.Namespace(**dict(vars(a), repeat=1, options=[*judge, *a.options]))
     made: dict[str, dict[str, dict]] = {}
     counts = {}
-    for name, given in sets.items():
+    for one, given in sets.items():
         rows = form.set_of(given if given in PUBLISHED else str(ROOT / given), a.data)[2][:limit]
         found = form.summary(settings, form.rag_ways(settings, rows, list(WAYS.values())))
-        counts[name] = len(rows)
-        made[name] = {way: share_of(r, len(rows)) for way, r in zip(WAYS, found)}
-        for way, score in made[name].items():
+        counts[one] = len(rows)
+        made[one] = {way: share_of(r, len(rows)) for way, r in zip(WAYS, found)}
+        for way, score in made[one].items():
             spans = [span(score, "sub_span"), span(score, "exact"), f"{score['f1']:.3f}"]
-            out.rows.append([name, way, *spans, figure(score["rates"]).text()])
+            out.rows.append([one, way, *spans, figure(score["rates"]).text()])
     rivals = {
         "one prompt": "one prompt (concat)",
         "one document": "one document (top1)",
@@ -143,22 +143,22 @@ def ways(a: argparse.Namespace, limit: int, published: bool) -> Table:
     }
     for short, rival in rivals.items():
         told, verdicts = {}, {}
-        for name, scores in made.items():
+        for one, scores in made.items():
             ours, theirs = scores[PAPER], scores[rival]
-            told[name] = (
-                f"{name}: the paper's rule {span(ours, 'sub_span')}, {rival} {span(theirs, 'sub_span')}, our default"
+            told[one] = (
+                f"{one}: the paper's rule {span(ours, 'sub_span')}, {rival} {span(theirs, 'sub_span')}, our default"
                 f" {span(scores['experts'], 'sub_span')}"
             )
             if short == "map-reduce" and theirs["sub_span"] == 0:
-                verdicts[name] = f"{CANNOT}: this model's summaries answer nothing, so the rival is none"
+                verdicts[one] = f"{CANNOT}: this model's summaries answer nothing, so the rival is none"
             else:
-                verdicts[name] = better(ours, theirs, "sub_span", strictly=short != "one prompt")
-        hops = [name for name in made if name != "secret code"]
+                verdicts[one] = better(ours, theirs, "sub_span", strictly=short != "one prompt")
+        hops = [one for one in made if one != "secret code"]
         out.facts[short], out.facts[f"{short} verdict"] = "; ".join(told.values()), worst(list(verdicts.values()))
-        out.facts[f"{short}, two hops"] = "; ".join(told[name] for name in hops)
-        out.facts[f"{short}, two hops verdict"] = worst([verdicts[name] for name in hops])
+        out.facts[f"{short}, two hops"] = "; ".join(told[one] for one in hops)
+        out.facts[f"{short}, two hops verdict"] = worst([verdicts[one] for one in hops])
     out.note = (
-        f"Questions: {', '.join(f'{n} of {name}' for name, n in counts.items())}; the first two sets are generated"
+        f"Questions: {', '.join(f'{n} of {one}' for one, n in counts.items())}; the first two sets are generated"
         f" (`bench.evidence.sets`). Documents are computed for each question. All ways have the relevance of"
         f" {judge_text}. {SUMMARIES}: notes are made once for each document, without the question. Brackets: 95 % of the"
         " resamples of questions."
@@ -205,4 +205,41 @@ def examples(a: argparse.Namespace, file: Path, limit: int) -> Table:
     )
     out.note = f"{len(rows)} questions with {len(rows[0]['examples'])} examples each. Brackets: 95 % of the resamples."
     out.data = made
+    return out
+
+
+CODE_WAYS = ("experts", "paper", "concat", "top1")
+
+
+def code(a: argparse.Namespace, limit: int) -> Table:
+    """The next line of code, from functions of other files: `eval.code_lines`."""
+    judge, judge_text = relevance(a)
+    out = Table(
+        "code",
+        f"Documents as experts: lines of code, {Path(a.model).stem}",
+        ["way", "code similarity", "exact", "questions/s"],
+        commands=[
+            f"python3 -m eval rag code_lines -m {a.model} --ways {','.join(CODE_WAYS)} --limit {limit} --"
+            f" {shlex.join([*judge, *a.options])}"
+        ],
+    )
+    if a.plan:
+        return out
+    rows = form.set_of("code_lines", None)[2][:limit]
+    settings = argparse.Namespace(**dict(vars(a), adapter="", repeat=1, options=[*judge, *a.options]))
+    by_way = {r["way"]: r for r in form.summary(settings, form.rag_ways(settings, rows, list(CODE_WAYS)))}
+    told, shares = {}, {}
+    for way, r in by_way.items():
+        similar, (low, high) = r["scores"]["code similarity"], r["intervals"]["code similarity"]
+        shares[way] = {"code": similar, "code_interval": [low, high], "questions": len(rows)}
+        told[way] = f"{100 * similar:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+        out.rows.append([way, told[way], percent(r["scores"]["exact"]), figure(r["rates"]).text()])
+    out.facts["experts"] = "code similarity: " + ", ".join(f"{way} {text}" for way, text in told.items())
+    out.facts["experts verdict"] = better(shares["paper"], shares["concat"], "code", strictly=False)
+    out.note = (
+        f"{len(rows)} lines of this project's Python files, six functions of other files each; relevance of"
+        f" {judge_text}. Code similarity: characters in common, as LongBench counts them. Brackets: 95 % of the resamples"
+        " of questions."
+    )
+    out.data = list(by_way.values())
     return out

@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict
 
 from bench.evidence.figures import Figure, figure_of, significant
-from bench.evidence.papers import CLAIMS, command_of, found_of
+from bench.evidence.papers import CLAIMS, command_of, found_of, part_of
 from bench.evidence.runner import Outcome
 from bench.evidence.svg import Series, bar_plot, line_plot
 from bench.evidence.readers import DECODE, FIRST, GAIN, MEMORY, RATE, SECONDS
@@ -202,7 +202,7 @@ def claim_rows(results: Results) -> list[list[str]]:
     rows = []
     for claim in CLAIMS:
         found = found_of(claim, results)
-        known = claim.part in results.sweeps or claim.part in results.tables
+        part = part_of(claim, results)
         command = command_of(claim, results)
         rows.append(
             [
@@ -212,7 +212,7 @@ def claim_rows(results: Results) -> list[list[str]]:
                 command,
                 found.text,
                 found.told,
-                f"see {claim.part}" if known else "–",
+                f"see {part}" if part in results.sweeps or part in results.tables else "–",
             ]
         )
     return rows

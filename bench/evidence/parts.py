@@ -14,6 +14,7 @@ from bench.evidence.sets import counts_of
 from bench.evidence.sizes import SHIPPED, Size
 from bench.evidence.sweeps import make_sweeps
 from bench.evidence.verdicts import Results, Table
+from eval.published import LIMITS
 
 
 def stack_costs(results: Results) -> Table:
@@ -94,21 +95,22 @@ def quality_parts(a: argparse.Namespace, size: Size, plan: bool = False) -> dict
     }
     if a.real:
         real = argparse.Namespace(**dict(given, model=a.real, adapter=a.real_adapter))
-        parts["real"] = lambda: quality.answers(
-            real,
-            "Answers: quality beside speed,"
-            f" {Path(a.real).stem}{' with ' + Path(a.real_adapter).name if a.real_adapter else ''}",
-            "real",
-            samples / "natural.jsonl",
-            few,
-            [4, 8],
-            1,
-        )
+        called = f", {Path(a.real).stem}{' with ' + Path(a.real_adapter).name if a.real_adapter else ''}"
+        natural = samples / "natural.jsonl"
+        title = f"quality beside speed{called}"
+        parts["real"] = lambda: quality.answers(real, f"Answers: {title}", "real", natural, few, [4, 8], 1)
+        parts["real_rag"] = lambda: documents.ways(real, counts_of(size.name).questions, not tiny, "real_rag", called)
+        parts["code"] = lambda: documents.code(real, 2 if tiny else 24)
+        summaries = a.data / "narrativeqa.jsonl" if a.data else Path()
+        if summaries.is_file() and not tiny:
+            long = argparse.Namespace(**dict(vars(real), max_new=LIMITS["narrativeqa"]))
+            name = "narrativeqa"
+            parts[name] = lambda: quality.answers(long, f"NarrativeQA: {title}", name, summaries, 2, [], 1)
     return parts
 
 
 # A GPU's time is for speeds: these tables are of the CPU's run, unless they are asked for.
-OF_THE_CPU = ("choices", "rag_parameters", "examples")
+OF_THE_CPU = ("choices", "rag_parameters", "examples", "real_rag", "code", "narrativeqa")
 
 
 def planned_tables(a: argparse.Namespace, size: Size) -> dict[str, Table]:

@@ -12,7 +12,8 @@ from bench.evidence.runner import ROOT
 from bench.evidence.sets import shown
 from bench.evidence.verdicts import CANNOT, Table, better, worst
 from eval import form, judge
-from eval.data import read_checked
+from eval.data import read_checked, read_file
+from eval.extraction import is_test
 
 
 def by_mode(
@@ -84,60 +85,101 @@ def share(r: dict) -> dict:
     return {"f1": r["scores"]["strict F1"], "f1_interval": r["intervals"]["strict F1"], "questions": r["questions"]}
 
 
+FEW = 16  # documents of each set that an extractor reads: a CPU of two cores has minutes for a model of 1.5 billion
+
+
+def held_out(a: argparse.Namespace) -> dict[str, list[dict]]:
+    """Sets that no extractor here was trained on: product titles for tests, reference strings that training left out
+    (`train.extract_real.held_name`)."""
+    found = {}
+    if a.data and (a.data / "oa_mine.jsonl").is_file():
+        found["oa_mine"] = [r for r in read_file(a.data / "oa_mine.jsonl")[2] if is_test(r["id"])]
+    references = a.data / "../train/references_anystyle.jsonl.gz" if a.data else Path()
+    if references.is_file():
+        found["references"] = [r for r in read_file(references)[2] if not r.get("trained_on")]
+    return {name: rows[:FEW] for name, rows in found.items()}
+
+
+def write_held_out(a: argparse.Namespace) -> None:
+    """The sets of `extractors` as files, so that its commands can be run by hand."""
+    for name, rows in held_out(a).items():
+        rows, schema = form.schema_of(rows)
+        (a.sets / f"held-{name}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+        (a.sets / f"held-{name}-schema.json").write_text(json.dumps(schema) + "\n", encoding="utf-8")
+
+
 def extractors(a: argparse.Namespace) -> Table:
-    """Models with and without their adapters, at several sizes: the skeleton beside sequential values. `a.extractors`:
-    MODEL or MODEL=ADAPTER."""
+    """Models with and without their adapters, at several sizes: the skeleton beside sequential values, and no values.
+    `a.extractors`: MODEL or MODEL=ADAPTER."""
     samples = ROOT / "eval" / "samples"
-    files = (samples / "everyday.jsonl", samples / "everyday-schema.json")
-    modes = ["skeleton", "sequential"]
+    sets = {name: (a.sets / f"held-{name}.jsonl", a.sets / f"held-{name}-schema.json") for name in held_out(a)} | {
+        "everyday": (samples / "everyday.jsonl", samples / "everyday-schema.json")
+    }
+    modes = ["skeleton", "sequential", "null"]
     models = [(m, t) for given in a.extractors for m, _, adapter in [given.partition("=")] for t in ("", adapter)]
     models = list(dict.fromkeys(models))
     of = lambda model, adapter: argparse.Namespace(**dict(vars(a), model=model, adapter=adapter))
     out = Table(
         "extractors",
         "Attribute values: base and tuned, by size of the model",
-        ["model", "adapter", "values", "strict F1", "slots right", "documents/s"],
-        commands=[extract_command(of(*pair), *files, modes, 1) for pair in models]
-        or [extract_command(of("MODEL.gguf", ""), *files, modes, 1)],
+        ["set", "model", "adapter", "values", "strict F1", "slots right", "documents/s"],
+        commands=[
+            extract_command(of(*pair), *files, modes, 1, FEW)
+            for pair in models or [("MODEL.gguf", "")]
+            for files in sets.values()
+        ],
     )
     if a.plan:
         return out
     if not models:
         out.left_out = "no models: --extractor MODEL=ADAPTER"
         return out
-    verdicts, told = [], []
-    for model, adapter in models:
-        rows = {r["way"]: r for r in by_mode(of(model, adapter), *files, modes, 1)}
-        name, tuned = Path(model).stem, Path(adapter).name or "none"
-        for mode, r in rows.items():
-            cells = [strict(r), percent(r["scores"]["accuracy"]), figure(r["rates"]).text()]
-            out.rows.append([name, tuned, mode, *cells])
-        verdicts.append(better(share(rows["skeleton"]), share(rows["sequential"]), "f1", strictly=False))
-        told.append(
-            f"{name}, adapter {tuned}: skeleton {strict(rows['skeleton'])}, sequential {strict(rows['sequential'])}"
-        )
+    write_held_out(a)
+    verdicts, told, counts = [], [], {}
+    for name, files in sets.items():
+        for n, (model, adapter) in enumerate(models):
+            rows = {r["way"]: r for r in by_mode(of(model, adapter), *files, modes if n == 0 else modes[:2], 1, FEW)}
+            size, tuned = Path(model).stem, Path(adapter).name or "none"
+            counts[name] = rows["skeleton"]["questions"]
+            if n == 0:
+                out.rows.append([name, "–", "–", "null", *cells_of(rows.pop("null"))[:2], "–"])
+            out.rows += [[name, size, tuned, mode, *cells_of(r)] for mode, r in rows.items()]
+            verdicts.append(better(share(rows["skeleton"]), share(rows["sequential"]), "f1", strictly=False))
+            told.append(
+                f"{name}, {size}, adapter {tuned}: skeleton {strict(rows['skeleton'])}, sequential"
+                f" {strict(rows['sequential'])}"
+            )
     out.facts["skeleton"], out.facts["verdict"] = "; ".join(told), worst(verdicts)
-    out.note = "The everyday documents. A model without an adapter was not trained on gaps."
+    out.note = (
+        f"{', '.join(f'{n} documents of {name}' for name, n in counts.items())}. A model without an adapter was not"
+        " trained on gaps. oa_mine: product titles of OA-Mine for tests; references: reference strings that no adapter"
+        " was trained on, though checkpoints were chosen by them. null: no value is written."
+    )
     return out
+
+
+def cells_of(r: dict) -> list[str]:
+    return [strict(r), percent(r["scores"]["accuracy"]), figure(r["rates"]).text()]
 
 
 AGREES = 0.6  # Cohen's kappa with labels by hand: below it a judge says nothing
 
 
 def judgement(a: argparse.Namespace) -> Table:
-    """Values by a model as judge, after the judge itself: its agreement with labels by hand."""
+    """Values by a judge, after the judge itself: its agreement with labels by hand. Without --judge it is the words
+    that two values share."""
     everyday = [ROOT / "eval" / "samples" / f"everyday{end}" for end in (".jsonl", "-schema.json")]
-    model = a.judge or "MODEL.gguf"
     modes = ["skeleton", "sequential"]
     outputs = {mode: a.sets / f"everyday-{mode}.jsonl" for mode in modes}
     runs = " ".join(f"--run {mode}={shown(path)}" for mode, path in outputs.items())
+    by = (f" -m {a.judge}" if a.judge else "") + after(a)
     out = Table(
         "judge",
-        "Attribute values by a model as judge",
+        "Attribute values by a judge",
         ["run", "by", "precision", "recall", "F1", *judge.ALL],
         commands=[
-            f"python3 -m eval.judge {shown(everyday[0])} --schema {shown(everyday[1])} {runs} -m {model}" + after(a),
-            f"python3 -m eval.judge --check -m {model}" + after(a),
+            f"python3 -m eval.judge {shown(everyday[0])} --schema {shown(everyday[1])} {runs}{by}",
+            f"python3 -m eval.judge --check{by}",
         ]
         + [
             f"banyan extract {shown(everyday[0])} -m {a.model} --schema {shown(everyday[1])} --values {mode} --adapter"
@@ -147,16 +189,16 @@ def judgement(a: argparse.Namespace) -> Table:
     )
     if a.plan:
         return out
-    if not a.judge:
-        out.left_out = "no judge: --judge MODEL"
-        return out
     settings = argparse.Namespace(**dict(vars(a), model=a.judge, adapter=""))
-    agreed = judge.check(settings)["test"]
+    name = judge.judge_name(settings)
+    checked = judge.check(settings)
+    part = "rows" if "rows" in checked else "test"  # values that models wrote, where their texts are
+    agreed, least = checked[part][name], checked[part][judge.MOST_FREQUENT]
     low, high = agreed["interval"]
     of_judge = (
-        f"{Path(a.judge).stem} agrees with {100 * agreed['agreement']:.0f} % ({100 * low:.0f} to {100 * high:.0f}) of"
-        f" {agreed['labels']} labels by hand, kappa {agreed['kappa']:.2f}; always the most frequent"
-        f" {100 * agreed['most_frequent']:.0f} %"
+        f"{name} agrees with {100 * agreed['agreement']:.0f} % ({100 * low:.0f} to {100 * high:.0f}) of"
+        f" {agreed['labels']} labels by hand, kappa {agreed['kappa']:.2f} ({agreed['kappa_interval'][0]:.2f} to"
+        f" {agreed['kappa_interval'][1]:.2f}); always the most frequent {100 * least['agreement']:.0f} %"
     )
     gold = read_checked(everyday[0])[1]
     made = {}
@@ -170,7 +212,9 @@ def judgement(a: argparse.Namespace) -> Table:
             s = row[way]
             low, high = s["interval"]
             cells = [f"{s['precision']:.3f}", f"{s['recall']:.3f}", f"{s['f1']:.3f} ({low:.2f} to {high:.2f})"]
-            out.rows.append([row["run"], way, *cells, *(str(s["counts"][v]) for v in judge.ALL)])
+            out.rows.append(
+                [row["run"], name if way == "judge" else way, *cells, *(str(s["counts"][v]) for v in judge.ALL)]
+            )
     by_run = {
         row["run"]: {**row["judge"], "f1_interval": row["judge"]["interval"], "questions": len(gold)} for row in rows
     }

@@ -30,7 +30,7 @@ from bench.evidence.runner import ROOT, Cell, Clock, Failed, Outcome, Runner, Sw
 from bench.evidence.svg import Series, bar_plot, line_plot, log_ticks, ticks
 from bench.evidence.sizes import SIZES, SMALL, TINY
 from bench.evidence.sweeps import make_sweeps, reuse_forest
-from bench.evidence.verdicts import Found, Results, better, falls, grows, grows_less, peak, up_to, worst
+from bench.evidence.verdicts import Found, Results, Table, better, falls, grows, grows_less, peak, up_to, worst
 from eval.form import rag_options
 from train.gguf import U32, read_gguf, write_gguf
 
@@ -139,7 +139,9 @@ class Sweeps(unittest.TestCase):
         self.assertEqual(len(set(map(tuple, names.values()))), 1)
         self.assertEqual(len(set(names["small"])), len(names["small"]))
         wanted = {claim.part for claim in CLAIMS if claim.part}
-        tables = "answers choices planted extraction extractors judge drafts rag rag_parameters examples".split()
+        tables = (
+            "answers choices planted extraction extractors judge drafts rag rag_parameters examples narrativeqa code".split()
+        )
         self.assertLessEqual(wanted - set(tables), set(names["small"]))
 
     def test_p_times_b_is_n(self):
@@ -353,6 +355,13 @@ class Papers(unittest.TestCase):
         }
         row = next(r for r in claim_rows(results(jobs=values)) if r[1].startswith("faster than other accelerations"))
         self.assertEqual(row[5], "contradicted")
+
+    def test_documents_of_a_real_model_count_first(self):
+        told = lambda text: Table("rag", "t", rows=[["x"]], facts={"map-reduce": text, "map-reduce verdict": text})
+        row = lambda tables: next(r for r in claim_rows(Results({}, tables)) if r[1] == "better than map-reduce")
+        self.assertEqual(row({"rag": told("contradicted")})[4:], ["contradicted", "contradicted", "see rag"])
+        both = {"rag": told("contradicted"), "real_rag": told("reproduced")}
+        self.assertEqual(row(both)[4:], ["reproduced", "reproduced", "see real_rag"])
 
     def test_a_rival_that_cannot_answer_is_no_rival(self):
         of = lambda failed: dict(failed=failed, questions=24, f1=0.1, intervals=dict(f1=[0.05, 0.15]))

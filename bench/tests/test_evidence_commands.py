@@ -4,6 +4,7 @@ was ended is taken up; what a run on a GPU will take."""
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
 import json
 import os
@@ -29,7 +30,9 @@ from bench.evidence.sets import counts_of, write_sets
 from bench.evidence.sizes import SIZES
 from bench.evidence.sweeps import make_sweeps
 from bench.evidence.verdicts import Results, Table
+from eval.extraction import is_test
 from eval.judge import ALL
+from train.extract_real import held_name
 
 BANYAN = os.environ.get("BANYAN", "")
 
@@ -170,9 +173,10 @@ class Plan(unittest.TestCase):
 
 
 class Judged(unittest.TestCase):
-    def table(self, kappa: float, skeleton: float) -> Table:
+    def table(self, kappa: float, skeleton: float, model: str = "JUDGE.gguf") -> Table:
         """Of a judge with this agreement, where sequential values have an F1 of 0.5."""
-        agreed = dict(labels=100, agreement=0.8, interval=[0.7, 0.9], kappa=kappa, most_frequent=0.4)
+        agreed = dict(labels=100, agreement=0.8, interval=[0.7, 0.9], kappa=kappa, kappa_interval=[0.5, 0.9])
+        trivial = {values.judge.MOST_FREQUENT: dict(agreed, agreement=0.4)}
         of = lambda name, f1: dict(
             run=name,
             documents=28,
@@ -183,25 +187,51 @@ class Judged(unittest.TestCase):
             },
         )
         with (
-            mock.patch.object(values.judge, "check", lambda a: {"test": agreed}),
+            mock.patch.object(
+                values.judge, "check", lambda a: {"test": {**trivial, values.judge.judge_name(a): agreed}}
+            ),
             mock.patch.object(values.judge, "judge_runs", lambda *w: [of("skeleton", skeleton), of("sequential", 0.5)]),
             mock.patch.object(values.judge, "lines_of", lambda path: []),
             mock.patch.object(values, "run", lambda words: ""),
         ):
-            return values.judgement(settings(plan=False, model="M.gguf"))
+            return values.judgement(settings(plan=False, model="M.gguf", judge=model))
 
     def test_a_judge_that_disagrees_with_people_judges_nothing(self):
         table = self.table(0.52, 0.9)
         self.assertTrue(table.facts["verdict"].startswith("cannot be run here: the judge agrees too little"))
-        self.assertIn("JUDGE agrees with 80 % (70 to 90) of 100 labels by hand, kappa 0.52", table.facts["judged"])
+        self.assertIn(
+            "JUDGE agrees with 80 % (70 to 90) of 100 labels by hand, kappa 0.52 (0.50 to 0.90)", table.facts["judged"]
+        )
         self.assertEqual(self.table(0.7, 0.5).facts["verdict"], "reproduced")
         self.assertTrue(self.table(0.7, 0.2).facts["verdict"].startswith("contradicted"))
-        self.assertEqual([row[:2] for row in table.rows][:2], [["skeleton", "judge"], ["skeleton", "exact"]])
+        self.assertEqual([row[:2] for row in table.rows][:2], [["skeleton", "JUDGE"], ["skeleton", "exact"]])
 
-    def test_without_a_judge_it_is_left_out(self):
-        self.assertEqual(
-            values.judgement(settings(plan=False, model="M", judge="")).left_out, "no judge: --judge MODEL"
-        )
+    def test_without_a_model_shared_words_judge(self):
+        table = self.table(0.7, 0.5, "")
+        self.assertIn("shared words agrees with 80 %", table.facts["judged"])
+        self.assertEqual(table.facts["verdict"], "reproduced")
+        self.assertFalse(any(" -m JUDGE" in command for command in table.commands))
+
+
+class HeldOut(unittest.TestCase):
+    def test_extractors_read_what_no_adapter_was_trained_on(self):
+        with tempfile.TemporaryDirectory() as place:
+            data, sets = pathlib.Path(place, "data"), pathlib.Path(place, "sets")
+            for folder in (data, sets, pathlib.Path(place, "train")):
+                folder.mkdir()
+            row = lambda n: dict(
+                id=f"t{n}", category="c", text=f"red mug {n}", attributes=["colour"], values={"colour": "red"}
+            )
+            (data / "oa_mine.jsonl").write_text("".join(json.dumps(row(n)) + "\n" for n in range(60)))
+            with gzip.open(pathlib.Path(place, "train", "references_anystyle.jsonl.gz"), "wt") as file:
+                file.write("".join(json.dumps(row(n)) + "\n" for n in range(200)))
+            a = settings(data=data, sets=sets, plan=True)
+            held = values.held_out(a)
+            self.assertTrue(all(is_test(r["id"]) for r in held["oa_mine"]))
+            self.assertTrue(held["references"] and all(held_name(r["id"]) for r in held["references"]))
+            values.write_held_out(a)
+            named = {w for c in values.extractors(a).commands for w in shlex.split(c) if w.startswith(str(sets))}
+            self.assertEqual({pathlib.Path(w).name for w in named}, {path.name for path in sets.iterdir()})
 
 
 @unittest.skipUnless(BANYAN, "BANYAN does not name the program")

@@ -6,11 +6,17 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import csv
+import gzip
 import io
+import json
+import pathlib
+import tempfile
 import unittest
 from unittest import mock
 
 from eval import judge
+from eval.data import default_folder
 from eval.judge import Pair, chosen, decided, halves, judge_runs, kappa, options, read_labels, score
 
 SCHEMA = {
@@ -29,7 +35,8 @@ OUTPUT = [
     {"id": "a", "values": {"colour": "Scarlet", "weight": 2.5, "tags": ["x"], "maker": "Bo"}},
     {"id": "b", "values": {"colour": "navy blue", "weight": None, "tags": []}},
 ]
-SETTINGS = argparse.Namespace(draws=50)
+SETTINGS = argparse.Namespace(draws=50, model="JUDGE", data=None)
+WORDS = argparse.Namespace(draws=50, model="", data=None)
 
 
 class Rules(unittest.TestCase):
@@ -131,6 +138,77 @@ class Runs(unittest.TestCase):
         self.assertEqual((a.gold, a.options), (None, ["--threads", "2"]))
         with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
             options(["GOLD.jsonl", "-m", "M"])
+
+
+class SharedWords(unittest.TestCase):
+    def test_by_two_thresholds(self):
+        of = lambda right, written: judge.by_words(Pair("a", right, written), 0.8, 0.5)
+        self.assertEqual(of("stainless steel", "steel, stainless"), "match")
+        self.assertEqual(of("red and green", "green"), "partial")  # all its words are right
+        self.assertEqual(of("Leeds", "Mill Lane 4, Leeds"), "partial")
+        self.assertEqual(of("5 May 2020", "6 May 2020"), "partial")  # what words cannot see
+        self.assertEqual(of("red", "blue"), "wrong")
+        self.assertEqual(of("…", "?"), "wrong")  # no words at all
+
+    def test_thresholds_agree_with_most_labels(self):
+        labels = [(Pair("a", "x y z w", "x y z"), "match"), (Pair("a", "x y", "y q"), "wrong")]
+        match, partial = judge.thresholds(labels)
+        self.assertLessEqual(match, 6 / 7)
+        self.assertGreater(partial, 0.5)
+
+    def test_without_a_model_they_judge(self):
+        (row,) = judge_runs(WORDS, GOLD, SCHEMA, {"skeleton": OUTPUT})
+        counts = dict(match=1, partial=2, wrong=1, missing=2, spurious=1)  # 2 and 2.5 share no word
+        self.assertEqual(row["judge"]["counts"], counts)
+
+    def test_every_judge_stands_beside_those_without_a_model(self):
+        made = judge.check(WORDS)
+        self.assertEqual(list(made), ["chosen on", "test"])  # texts of rows are not here
+        self.assertEqual(list(made["test"]), [judge.MOST_FREQUENT, judge.EQUAL, judge.WORDS])
+        self.assertEqual(made["test"][judge.MOST_FREQUENT]["kappa"], 0.0)
+        words = made["test"][judge.WORDS]
+        self.assertEqual(
+            (words["labels"], sum(map(sum, (c.values() for c in words["confusion"].values())))), (100, 100)
+        )
+        low, high = words["kappa_interval"]
+        self.assertTrue(low < words["kappa"] < high)
+        self.assertEqual(judge.check_table(made).count("| test, 100 |"), 3)
+
+
+class Rows(unittest.TestCase):
+    ROW = {"id": "r1", "dataset": "oa_mine", "category": "Mugs", "text": "Big red mug", "attributes": ["Color"]}
+
+    def test_labels_are_read_by_their_places(self):
+        with tempfile.TemporaryDirectory() as place:
+            folder = pathlib.Path(place, "data")
+            for file in judge.SETS.values():
+                path = folder / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with (gzip.open if path.suffix == ".gz" else open)(path, "wt") as out:
+                    out.write(json.dumps(dict(self.ROW, values={"Color": ["dark red"]})) + "\n")
+            labels = pathlib.Path(place, "rows.tsv")
+            labels.write_text("label\tset\tid\tattribute\tbegin\tend\npartial\toa_mine\tr1\tColor\t4\t7\n")
+            with mock.patch.object(judge, "ROWS", labels):
+                self.assertEqual(judge.labelled_rows(folder), [(Pair("Color", "dark red", "red"), "partial")])
+                self.assertEqual(judge.labelled_rows(pathlib.Path(place, "nowhere")), [])
+                self.assertIn("rows", judge.check(argparse.Namespace(draws=5, model="", data=folder)))
+
+    def test_two_hundred_by_hand(self):
+        """Places alone: no text of a data set stands in the file."""
+        with judge.ROWS.open(encoding="utf-8") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+        self.assertEqual((len(rows), len({tuple(r.values()) for r in rows})), (200, 200))
+        self.assertEqual({r["label"] for r in rows}, set(judge.VERDICTS))
+        self.assertEqual({r["set"] for r in rows}, set(judge.SETS))
+        for r in rows:
+            self.assertLess(int(r["begin"]), int(r["end"]))
+
+    def test_no_rule_decides_them(self):
+        labels = judge.labelled_rows(default_folder())
+        if not labels:
+            self.skipTest("the data sets are not here")
+        for pair, _ in labels:
+            self.assertIsNone(decided("text", pair.right, pair.written), pair)
 
 
 if __name__ == "__main__":
