@@ -87,7 +87,7 @@ def quality_parts(a: argparse.Namespace, size: Size, plan: bool = False) -> dict
         ),
         "extraction": lambda: values.values(shipped, twice, 2 if tiny else 0),
         "extractors": lambda: values.extractors(shipped),
-        "judge": lambda: values.judgement(shipped),
+        "judge": lambda: values.judgement(shipped, 2 if tiny else 0),
         "drafts": lambda: quality.drafts(shipped, 1 if tiny else 3),
         "rag": lambda: documents.ways(shipped, counts_of(size.name).questions, published=size.name == "small"),
         "rag_parameters": lambda: documents.parameters(shipped),

@@ -165,14 +165,15 @@ def cells_of(r: dict) -> list[str]:
 AGREES = 0.6  # Cohen's kappa with labels by hand: below it a judge says nothing
 
 
-def judgement(a: argparse.Namespace) -> Table:
+def judgement(a: argparse.Namespace, limit: int = 0) -> Table:
     """Values by a judge, after the judge itself: its agreement with labels by hand. Without --judge it is the words
-    that two values share."""
+    that two values share. `limit`: documents; 0: all."""
     everyday = [ROOT / "eval" / "samples" / f"everyday{end}" for end in (".jsonl", "-schema.json")]
     modes = ["skeleton", "sequential"]
     outputs = {mode: a.sets / f"everyday-{mode}.jsonl" for mode in modes}
     runs = " ".join(f"--run {mode}={shown(path)}" for mode, path in outputs.items())
     by = (f" -m {a.judge}" if a.judge else "") + after(a)
+    few = f" --limit {limit}" if limit else ""
     out = Table(
         "judge",
         "Attribute values by a judge",
@@ -183,7 +184,7 @@ def judgement(a: argparse.Namespace) -> Table:
         ]
         + [
             f"banyan extract {shown(everyday[0])} -m {a.model} --schema {shown(everyday[1])} --values {mode} --adapter"
-            f" none -o {shown(path)} --overwrite"
+            f" none -o {shown(path)} --overwrite{few}"
             for mode, path in outputs.items()
         ],
     )
@@ -200,11 +201,11 @@ def judgement(a: argparse.Namespace) -> Table:
         f" {agreed['labels']} labels by hand, kappa {agreed['kappa']:.2f} ({agreed['kappa_interval'][0]:.2f} to"
         f" {agreed['kappa_interval'][1]:.2f}); always the most frequent {100 * least['agreement']:.0f} %"
     )
-    gold = read_checked(everyday[0])[1]
+    gold = read_checked(everyday[0])[1][: limit or None]
     made = {}
     for mode, path in outputs.items():
         words = [a.banyan, "extract", str(everyday[0]), "-m", a.model, "--schema", str(everyday[1]), "--values", mode]
-        run([*words, "--adapter", "none", "-o", str(path), "--overwrite", "--quiet", *a.options])
+        run([*words, "--adapter", "none", "-o", str(path), "--overwrite", "--quiet", *few.split(), *a.options])
         made[mode] = judge.lines_of(path)
     rows = judge.judge_runs(settings, gold, json.loads(everyday[1].read_text(encoding="utf-8")), made)
     for row in rows:
