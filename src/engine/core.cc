@@ -305,9 +305,10 @@ std::string EngineCore::Explain(WorkAhead& ahead) {
   if (const KvCache& cache = parts_->stream_memory.cache(); cache.slots().any()) {
     const std::int64_t bytes = StateBytesOf(model.config);
     text += fmt::format(
-        "states    of {} bytes after every text, every {} tokens of a long one, and one for a "
-        "short question with its answer; the budget holds {} ({} MiB)\n",
-        bytes, PieceTokens(model), cache.slots().total(), bytes * cache.slots().total() >> 20);
+        "states    at most {} of {} bytes: after every text, every {} tokens of a long one, and "
+        "one for a short question with its answer; the budget holds {} ({} MiB)\n",
+        sharing.states, bytes, PieceTokens(model), cache.slots().total(),
+        bytes * cache.slots().total() >> 20);
   }
   parts_->admission.Admit();
   parts_->stream_memory.CopyPrefixes();

@@ -10,6 +10,15 @@
 namespace banyan {
 namespace {
 
+// Slots that a segment takes of which so many tokens are new (RequestSegment::own).
+std::int64_t SlotsOf(const RequestTree& request, std::int32_t index, std::int64_t tokens,
+                     std::int64_t piece) {
+  const RequestSegment& segment = request.segments[static_cast<size_t>(index)];
+  const bool goes_on = segment.own && segment.parent >= 0 &&
+                       request.segments[static_cast<size_t>(segment.parent)].own;
+  return piece == 0 || goes_on ? 0 : (tokens + piece - 1) / piece;
+}
+
 // Of the stream's answers, if none ends early.
 std::int64_t MostTokens(const RequestTree& request, const RequestStream& stream) {
   std::int64_t tokens = 0;
@@ -58,8 +67,8 @@ void SharingForest::Forget() {
 Sharing FindSharing(const WaitingQueue& waiting, const Model::Parts& model,
                     const StorageRules& rules) {
   Sharing found;
-  SharingForest forest(model.variants.size(), std::numeric_limits<std::int64_t>::max(),
-                       PieceTokens(model));
+  const int piece = PieceTokens(model);
+  SharingForest forest(model.variants.size(), std::numeric_limits<std::int64_t>::max(), piece);
   for (const auto& [request, index] : waiting.Fresh()) {
     const RequestStream& stream = request->streams[static_cast<size_t>(index)];
     const std::int64_t answer_tokens = MostTokens(*request, stream);
@@ -73,11 +82,14 @@ Sharing FindSharing(const WaitingQueue& waiting, const Model::Parts& model,
             forest.Add(node, {segment.tokens, segment.first_position, rules.Shares(segment, depth),
                               rules.ScopeOf(*request, stream), request->variant});
         node = added.node;
+        found.states += SlotsOf(*request, path[depth], added.stored, piece);
         found.levels[depth].alone += static_cast<std::int64_t>(segment.tokens.size());
         found.levels[depth].stored += added.stored;
         found.levels[depth].copied += added.copied;
       }
       found.tail_tokens += forest.TakenOver(node) + answer_tokens;
+      const bool own_slot = !request->segments[static_cast<size_t>(leaf)].own;
+      found.states += piece > 0 && own_slot && answer_tokens > 1 ? 1 : 0;
     }
   }
   for (const SharedLevel& level : found.levels) {

@@ -66,6 +66,7 @@ struct Sharing {
   std::vector<SharedLevel> levels;
   SharedLevel all;
   std::int64_t tail_tokens = 0;  // at most
+  std::int64_t states = 0;       // slots of all at once; 0: layers keep none
 };
 
 // What the streams that have not run yet will share, found in a forest of its own: the one that

@@ -269,8 +269,8 @@ TEST_F(States, BranchesComputeTheirStemOnce) {
   Engine engine(model, {});
   engine.Submit(document);
   const std::string explained = engine.Explain();
-  EXPECT_THAT(explained,
-              HasSubstr(fmt::format("states    of {} bytes", StateBytesOf(model->parts().config))));
+  EXPECT_THAT(explained, HasSubstr(fmt::format("states    at most 9 of {} bytes: ",
+                                               StateBytesOf(model->parts().config))));
   while (engine.Step()) {
   }
   const Receipt receipt = engine.receipt();
@@ -351,9 +351,9 @@ TEST_F(States, TooLittleMemoryIsSaid) {
   const auto model = Load("qwen3_5_text");
   const std::int64_t state = StateBytesOf(model->parts().config);
   EngineOptions options;
-  options.kv_memory = 7 * state;
+  options.kv_memory = 3 * state;
   EXPECT_THAT(ErrorMessage(ErrorKind::kLimit, [&] { Engine(model, options); }),
-              HasSubstr("hold 3 states of"));
+              HasSubstr("bytes each: room for 1, expected for at least 2"));
   // Slots for four states, and a path that needs more.
   options.kv_memory = 2 * 4 * state;
   PromptSegment root = StatesText(5, 1);

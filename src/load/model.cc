@@ -214,6 +214,11 @@ ModelSummary DescribeModel(const std::string& name) {
   summary.context_length = config.context_length;
   summary.rope = DescribeRopes(config);
   summary.windows = DescribeWindows(config.attention);
+  if (config.states.any()) {
+    summary.windows += fmt::format("; {} of {} layers keep a state instead of keys, {:.1f} KiB",
+                                   StateLayersBefore(config, config.layers), config.layers,
+                                   static_cast<double>(StateBytesOf(config)) / 1024.0);
+  }
   summary.kv_bytes_per_token_f16 = 2 * KvValuesOfToken(config);
   summary.memory = MemoryNeeds(config, model.tensors());
   std::map<std::string, std::pair<std::int64_t, int>> types;  // name → bytes, tensors

@@ -176,7 +176,7 @@ with tempfile.TemporaryDirectory() as temporary:
     check(result.returncode == 1 and "attention in every layer" in result.stdout, "a skeleton is an error row")
 
     explained = run("ids", "-m", MODEL, "--explain", lines=[forest]).stderr
-    check("states    of " in explained, "--explain shows the states")
+    check("states    at most 13 of 512 bytes: " in explained, "--explain counts the states")
     check("prompts   1530 tokens as if alone" not in explained and "saved by sharing" in explained,
           "--explain shows what is shared")
 

@@ -96,12 +96,13 @@ std::int64_t KvBudget(const EngineOptions& options, Model::Parts& model,
 int SlotsForBudget(std::int64_t budget, const ModelConfig& config, int branches) {
   const std::int64_t bytes = StateBytesOf(config);
   if (bytes == 0) return 0;
-  constexpr std::int64_t kFewest = 4, kOfBranch = 4, kOfTexts = 256;
+  constexpr std::int64_t kFewest = 2, kOfBranch = 4, kOfTexts = 256;  // a text and a question
   const std::int64_t slots = std::min(budget / 2 / bytes, kOfBranch * branches + kOfTexts);
   if (slots < kFewest) {
     Throw(ErrorKind::kLimit,
-          "--kv-memory: half of {} bytes hold {} states of {} bytes: expected at least {}", budget,
-          slots, bytes, kFewest);
+          "--kv-memory: half of {} bytes is for states of {} bytes each: room for {}, expected "
+          "for at least {}",
+          budget, bytes, slots, kFewest);
   }
   return static_cast<int>(slots);
 }
