@@ -20,6 +20,7 @@ using testing_support::GgufWriter;
 using testing_support::LargestDifference;
 using testing_support::LoadedModel;
 using testing_support::SomeTokens;
+using testing_support::StoredMix;
 using testing_support::TempDirectory;
 using testing_support::TinyGemma4;
 
@@ -65,6 +66,27 @@ TEST_P(Gemma4ModelTest, StepsDoNotChangeABit) {
   for (const char* device : {"cpu", "reference"}) {
     LoadedModel model(path, device);
     EXPECT_EQ(model.LogitsOf(tokens, {5}, 48), model.LogitsOf(tokens, {149}, 150)) << device;
+  }
+}
+
+// As quantisers mix types, with other types where rows are no whole blocks.
+TEST_P(Gemma4ModelTest, StoredTypesGiveTheBitsOfTheirValues) {
+  const TinyGemma4 wide(GetParam(), /*wide=*/true);
+  const auto write = [&](const StoredMix& mix, bool values) {
+    return wide.WriteStoredGguf(directory_.path() / (values ? "v.gguf" : "s.gguf"), mix, values);
+  };
+  const std::vector<TokenId> tokens = SomeTokens(30, TinyGemma4::kVocab);
+  for (const StoredMix& mix :
+       {StoredMix{DType::kQ4_K, DType::kQ6_K}, StoredMix{DType::kQ3_K, DType::kQ5_K}}) {
+    SCOPED_TRACE(TraitsOf(mix.usual).name);
+    const auto stored = write(mix, false), values = write(mix, true);
+    for (const char* device : {"cpu", "reference"}) {
+      EXPECT_EQ(LoadedModel(stored, device).LastLogits(tokens),
+                LoadedModel(values, device).LastLogits(tokens));
+    }
+    LoadedModel mixed(stored, "cpu", 1, Precision::kMixed), plain(values, "cpu", 1);
+    EXPECT_EQ(mixed.LogitsOf(tokens, {13}, 16), mixed.LastLogits(tokens));
+    EXPECT_LT(mixed.weight_bytes(), 0.5 * static_cast<double>(plain.weight_bytes())) << "unpacked";
   }
 }
 

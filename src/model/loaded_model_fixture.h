@@ -46,6 +46,7 @@ class LoadedModel {
   }
 
   const ModelConfig& config() const { return config_; }
+  std::int64_t weight_bytes() const { return weights_.bytes; }
 
   std::vector<float> LastLogits(const std::vector<TokenId>& ids) {
     return LogitsOf(ids, {static_cast<int>(ids.size()) - 1}, static_cast<int>(ids.size()));

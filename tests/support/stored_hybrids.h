@@ -3,7 +3,6 @@
 // first and the last of three layers keep states, the other has attention.
 #pragma once
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -13,101 +12,9 @@
 #include <vector>
 
 #include "support/gguf_writer.h"
-#include "tensor/narrow_floats.h"
-#include "tensor/quantization.h"
+#include "support/stored_blocks.h"
 
 namespace banyan::testing_support {
-
-// What a type is called in a file, and where a block has 16-bit scales.
-struct GgufType {
-  DType type;
-  std::uint32_t number;
-  std::vector<size_t> scales = {};
-};
-
-inline const std::vector<GgufType>& GgufTypes() {
-  static const std::vector<GgufType> types = {
-      {DType::kF32, 0},           {DType::kF16, 1, {0}},      {DType::kBF16, 30},
-      {DType::kQ4_0, 2, {0}},     {DType::kQ4_1, 3, {0, 2}},  {DType::kQ5_0, 6, {0}},
-      {DType::kQ5_1, 7, {0, 2}},  {DType::kQ8_0, 8, {0}},     {DType::kQ2_K, 10, {80, 82}},
-      {DType::kQ3_K, 11, {108}},  {DType::kQ4_K, 12, {0, 2}}, {DType::kQ5_K, 13, {0, 2}},
-      {DType::kQ6_K, 14, {208}},  {DType::kIQ2_XXS, 16, {0}}, {DType::kIQ2_XS, 17, {0}},
-      {DType::kIQ3_XXS, 18, {0}}, {DType::kIQ1_S, 19, {0}},   {DType::kIQ4_NL, 20, {0}},
-      {DType::kIQ3_S, 21, {0}},   {DType::kIQ2_S, 22, {0}},   {DType::kIQ4_XS, 23, {0}},
-      {DType::kIQ1_M, 29},        {DType::kTQ1_0, 34, {52}},  {DType::kTQ2_0, 35, {64}},
-      {DType::kMXFP4, 39},
-  };
-  return types;
-}
-
-inline const GgufType& GgufTypeOf(DType type) {
-  for (const GgufType& known : GgufTypes()) {
-    if (known.type == type) return known;
-  }
-  return GgufTypes().front();
-}
-
-// As quantisers do it.
-inline DType FittingType(DType type, std::int64_t columns) {
-  if (columns % TraitsOf(type).block == 0) return type;
-  if (columns % 32 != 0) return DType::kF16;
-  switch (type) {
-    case DType::kQ5_K:
-      return DType::kQ5_1;
-    case DType::kQ6_K:
-      return DType::kQ8_0;
-    case DType::kQ4_K:
-      return DType::kQ5_0;
-    case DType::kQ2_K:
-    case DType::kQ3_K:
-    case DType::kTQ1_0:
-    case DType::kTQ2_0:
-      return DType::kQ4_0;
-    default:
-      return DType::kIQ4_NL;
-  }
-}
-
-inline void Put16(std::vector<std::byte>& bytes, size_t at, std::uint16_t value) {
-  bytes[at] = static_cast<std::byte>(value & 0xff);
-  bytes[at + 1] = static_cast<std::byte>(value >> 8);
-}
-inline void Put32(std::vector<std::byte>& bytes, size_t at, float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  Put16(bytes, at, static_cast<std::uint16_t>(bits));
-  Put16(bytes, at + 2, static_cast<std::uint16_t>(bits >> 16));
-}
-
-struct StoredTensor {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  DType type = DType::kF32;
-  std::vector<std::byte> bytes;
-  size_t count = 0;
-};
-
-// Scales such that values are about `size`.
-inline void ScaleBlocks(StoredTensor& stored, float size) {
-  const std::vector<size_t>& scales = GgufTypeOf(stored.type).scales;
-  if (scales.empty() || stored.type == DType::kF16) return;
-  const auto block = static_cast<size_t>(TraitsOf(stored.type).bytes);
-  std::vector<float> values(stored.count);
-  float unit = 0.01f;
-  for (int round = 0; round < 2; ++round) {  // with any unit, then with the one that is right
-    for (size_t at = 0; at < stored.bytes.size(); at += block) {
-      for (const size_t scale : scales) Put16(stored.bytes, at + scale, FloatToF16(unit));
-    }
-    Dequantize(stored.type, stored.bytes, values);
-    double sum = 0.0;
-    for (const float value : values) sum += double{value} * value;
-    unit *= size / static_cast<float>(std::sqrt(sum / static_cast<double>(values.size())));
-  }
-}
-
-// Most matrices, and those that quantisers keep in a larger type.
-struct StoredMix {
-  DType usual = DType::kQ4_K, better = DType::kQ6_K;
-};
 
 class StoredHybrid {
  public:
@@ -148,15 +55,7 @@ class StoredHybrid {
   // `values`: all as float32.
   std::filesystem::path Write(const std::filesystem::path& file, bool values = false) const {
     GgufWriter writer = Header();
-    for (const StoredTensor& tensor : tensors_) {
-      if (values) {
-        std::vector<float> floats(tensor.count);
-        Dequantize(tensor.type, tensor.bytes, floats);
-        writer.TensorF32(tensor.name, tensor.shape, floats);
-      } else {
-        writer.Tensor(tensor.name, tensor.shape, GgufTypeOf(tensor.type).number, tensor.bytes);
-      }
-    }
+    for (const StoredTensor& tensor : tensors_) WriteStored(tensor, values, writer);
     writer.Write(file);
     return file;
   }
@@ -171,7 +70,8 @@ class StoredHybrid {
  private:
   static constexpr int kHidden = 256, kHeads = 4, kKvHeads = 2, kHeadDim = 64;
   static constexpr int kKeyHeads = 2, kStateHeads = 4, kKeyDim = 32, kValueDim = 64;
-  static constexpr int kExperts = 4, kInner = 96, kBeside = 288;  // no whole blocks of 256
+  static constexpr int kExperts = 4, kInner = 96,
+                       kBeside = 288;  // no whole blocks of 256
   static constexpr int kMambaHeads = 8, kMambaGroups = 2, kMambaKeyDim = 16, kMambaDim = 64;
 
   bool lfm2() const { return architecture_ == "lfm2"; }
@@ -179,36 +79,10 @@ class StoredHybrid {
   bool mixture() const { return qwen() && architecture_ != "qwen35"; }
   int Ffn() const { return lfm2() ? 512 : qwen() ? kBeside : 200; }  // 200: 16 bits
 
-  float Uniform(float least, float most) {
-    return least + (most - least) * static_cast<float>(random_() * 0x1p-32);
-  }
-
-  // Random codes; scales such that values are about `size`.
-  StoredTensor Blocks(const std::string& name, std::vector<std::int64_t> shape, DType type,
-                      float size) {
-    StoredTensor stored{name, std::move(shape), type, {}, 1};
-    for (const std::int64_t extent : stored.shape) stored.count *= static_cast<size_t>(extent);
-    const DTypeTraits& traits = TraitsOf(type);
-    const auto block = static_cast<size_t>(traits.bytes);
-    std::vector<std::byte>& bytes = stored.bytes;
-    bytes.resize(stored.count / static_cast<size_t>(traits.block) * block);
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random_() >> 24);
-    for (size_t at = 0; at < bytes.size(); at += block) {
-      const float value = Uniform(-1.7f, 1.7f) * size;
-      if (type == DType::kF32) Put32(bytes, at, value);
-      if (type == DType::kF16) Put16(bytes, at, FloatToF16(value));
-      if (type == DType::kBF16) Put16(bytes, at, FloatToBF16(value));
-      if (type == DType::kIQ1_M)
-        bytes[at + 55] = (bytes[at + 55] & std::byte{0x8f}) | std::byte{0x20};
-      if (type == DType::kMXFP4) bytes[at] = static_cast<std::byte>(118 + random_() % 4);
-    }
-    ScaleBlocks(stored, size);
-    return stored;
-  }
-
   void Matrix(const std::string& name, std::int64_t rows, std::int64_t columns, DType type) {
     const float size = name.starts_with("token") ? 1.0f : 1.0f / std::sqrt(columns);
-    tensors_.push_back(Blocks(name, {rows, columns}, FittingType(type, columns), size));
+    tensors_.push_back(
+        RandomBlocks(name, {rows, columns}, FittingType(type, columns), size, random_));
   }
   void Usual(const std::string& name, std::int64_t rows, std::int64_t columns) {
     Matrix(prefix_ + name + ".weight", rows, columns, mix_.usual);
@@ -217,13 +91,17 @@ class StoredHybrid {
     Matrix(prefix_ + name + ".weight", rows, columns, mix_.better);
   }
   void Experts(const std::string& name, std::int64_t rows, std::int64_t columns, DType type) {
-    tensors_.push_back(Blocks(prefix_ + name + ".weight", {kExperts, rows, columns},
-                              FittingType(type, columns), 2.0f / std::sqrt(columns)));
+    tensors_.push_back(RandomBlocks(prefix_ + name + ".weight", {kExperts, rows, columns},
+                                    FittingType(type, columns), 2.0f / std::sqrt(columns),
+                                    random_));
   }
   void Floats(const std::string& name, std::vector<std::int64_t> shape, float mean, float spread) {
-    StoredTensor stored = Blocks(name, std::move(shape), DType::kF32, 1.0f);
+    StoredTensor stored =
+        RandomBlocks(name, std::move(shape), DType::kF32, 0.58f * spread, random_);
     for (size_t i = 0; i < stored.count; ++i) {
-      Put32(stored.bytes, 4 * i, mean + Uniform(-spread, spread));
+      float value = 0.0f;
+      std::memcpy(&value, stored.bytes.data() + 4 * i, sizeof(value));
+      Put32(stored.bytes, 4 * i, mean + value);
     }
     tensors_.push_back(std::move(stored));
   }
@@ -298,7 +176,8 @@ class StoredHybrid {
     Usual("ffn_gate_shexp", kBeside, kHidden);
     Usual("ffn_up_shexp", kBeside, kHidden);
     Better("ffn_down_shexp", kHidden, kBeside);
-    Floats(prefix_ + "ffn_gate_inp_shexp.weight", {kHidden}, 0.0f, 0.1f);  // a matrix of one row
+    Floats(prefix_ + "ffn_gate_inp_shexp.weight", {kHidden}, 0.0f,
+           0.1f);  // a matrix of one row
   }
 
   GgufWriter Header() const {
