@@ -214,6 +214,30 @@ class Judged(unittest.TestCase):
 
 
 class HeldOut(unittest.TestCase):
+    def test_a_table_of_models_sets_and_values(self):
+        row = lambda way: dict(
+            way=way,
+            questions=16,
+            rates=[2.0],
+            scores={"strict F1": 0.0 if way == "null" else 0.5, "accuracy": 0.25},
+            intervals={"strict F1": [0.0, 0.0] if way == "null" else [0.4, 0.6]},
+        )
+        asked = []
+        by_mode = lambda a, file, schema, modes, *more: asked.append((a.model, a.adapter)) or [row(m) for m in modes]
+        with tempfile.TemporaryDirectory() as place, mock.patch.object(values, "by_mode", by_mode):
+            a = settings(sets=pathlib.Path(place), plan=False, extractors=["A.gguf=x/tuned"])
+            table = values.extractors(a)
+            none = values.extractors(settings(sets=pathlib.Path(place), plan=False, extractors=[]))
+        self.assertEqual(asked, [("A.gguf", ""), ("A.gguf", "x/tuned")])
+        self.assertEqual(
+            [r[:4] for r in table.rows[:2]], [["everyday", "–", "–", "null"], ["everyday", "A", "none", "skeleton"]]
+        )
+        self.assertEqual((len(table.rows), {len(r) for r in table.rows}), (5, {len(table.head)}))
+        self.assertIn("everyday, A, adapter tuned: skeleton 0.500 (0.40 to 0.60)", table.facts["skeleton"])
+        self.assertEqual(
+            (table.facts["verdict"], none.left_out), ("reproduced", "no models: --extractor MODEL=ADAPTER")
+        )
+
     def test_extractors_read_what_no_adapter_was_trained_on(self):
         with tempfile.TemporaryDirectory() as place:
             data, sets = pathlib.Path(place, "data"), pathlib.Path(place, "sets")
