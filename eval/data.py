@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 
 from eval import published
-from eval.sets import make_sets
+from eval.sets import lines_of_code, make_sets
 from train.extract_real import held_name
 from train.reader_data import is_held
 
@@ -174,7 +174,7 @@ def get(name: str, folder: Path | None, seed: int = 1, scale: float = 1.0) -> tu
     elif (SAMPLES / f"{name}.jsonl").is_file() and name not in GENERATED:
         kind, rows = read_checked(SAMPLES / f"{name}.jsonl")
     else:
-        rows = make_sets(seed, scale)[name]
+        rows = lines_of_code(seed, scale) if name == "code_lines" else make_sets(seed, scale)[name]
         kind = kind_of(rows[0])
     return kind, marked(name, rows)
 

@@ -126,6 +126,11 @@ def joined(records: list[dict]) -> list[dict]:
     ]
 
 
+def lines_of_code(seed: int, scale: float) -> list[dict]:
+    """The set `code_lines`, which needs none of the others' words."""
+    return code_lines.rows(random.Random(f"evaluation {seed} code lines"), max(1, round(48 * scale)), 6)
+
+
 def make_sets(seed: int, scale: float) -> dict[str, list[dict]]:
     """All sets; `scale` multiplies their sizes. A pure function of its arguments."""
     tok, n = Tokenizer.load(TOKENIZER), lambda count: max(1, round(count * scale))
@@ -140,7 +145,7 @@ def make_sets(seed: int, scale: float) -> dict[str, list[dict]]:
         "code": joined(code_16),
         "two_hop_16": hop_16,
         "two_hop_joined": joined(hop_16),
-        "code_lines": code_lines.rows(random.Random(f"evaluation {seed} code lines"), n(48), 6),
+        "code_lines": lines_of_code(seed, scale),
     }
 
 

@@ -19,7 +19,7 @@ import unittest
 from contextlib import redirect_stderr
 from unittest import mock
 
-from bench.evidence import values
+from bench.evidence import documents, values
 from bench.evidence.page import as_json, claim_rows
 from bench.evidence.papers import CLAIMS, command_of
 from bench.evidence.parts import planned_commands, planned_tables
@@ -211,6 +211,27 @@ class Judged(unittest.TestCase):
         self.assertIn("shared words agrees with 80 %", table.facts["judged"])
         self.assertEqual(table.facts["verdict"], "reproduced")
         self.assertFalse(any(" -m JUDGE" in command for command in table.commands))
+
+
+class Code(unittest.TestCase):
+    def test_lines_are_scored_by_their_characters(self):
+        asked = []
+
+        def run(a, command, rows, options):
+            asked.append(options)
+            right = "concat" not in options
+            return [dict(id=r["id"], answer=f"    {r['answers'][0]}" if right else "") for r in rows], {
+                "seconds": {"total": 1.0}
+            }
+
+        with mock.patch.object(documents.form, "run", run):
+            table = documents.code(settings(plan=False, model="M.gguf", encoder="", reranker=""), 12)
+        self.assertEqual([r[0] for r in table.rows], list(documents.CODE_WAYS))
+        self.assertEqual(
+            {r[0]: r[2] for r in table.rows}, dict.fromkeys(documents.CODE_WAYS, "100.0 %") | {"concat": "0.0 %"}
+        )
+        self.assertTrue(all("--no-copy" in options and documents.form.CODE_INSTRUCTION in options for options in asked))
+        self.assertEqual(table.facts["experts verdict"], "reproduced")
 
 
 class HeldOut(unittest.TestCase):
