@@ -345,6 +345,13 @@ TEST_F(States, AQuestionWithItsAnswerFitsInOneSlot) {
   EXPECT_EQ(receipt.preempted, 0);
   EXPECT_EQ(receipt.state_bytes_peak, 13 * state);
   EXPECT_EQ(receipt.steps, 30) << "all in company from the first token on";
+  // One after another where there is hardly any memory.
+  document.tokens.resize(10);
+  for (PromptSegment& question : document.below) question.answers[0].max_new = 6;
+  options.kv_memory = 7 * state;
+  Engine narrow(model, options);
+  ExpectSameAnswers(RunAll(engine, {document}), RunAll(narrow, {document}));
+  EXPECT_LE(narrow.receipt().state_bytes_peak, 3 * state);
 }
 
 TEST_F(States, TooLittleMemoryIsSaid) {
