@@ -29,7 +29,7 @@ std::optional<InputKind> InputKindOfFile(std::string_view path);
 
 // By how the bytes begin, of which the first line that is not blank should be there: a PDF, a page
 // of HTML, JSON, a table whose header has one column of each list in `needed`, or nearly its name
-// where a document has none (and another one), else plain text. `delimiter` 0: as the header has it.
+// where a document has none (and another one), else plain text. `delimiter` 0: as the header says.
 InputKind InputKindOfBytes(std::string_view head,
                            const std::vector<std::vector<std::string>>& needed = {},
                            char delimiter = 0);
