@@ -1,6 +1,7 @@
 """What the order of columns does to a table: tokens, rows a second, and the answers.
 
     python3 -m eval.column_order PROGRAM DATA… [--model MODEL] [--adapter ADAPTER] [--rows N] [--texts N] [--plan] [--repeat 3]
+                                 [--vllm FOLDER [--dtype float32]]
 
 DATA are JSONL files, packed or not: documents with questions ({"id","context","questions"}), or texts with values ({"id",
 "category","attributes","text","values"}). Each becomes a table with a row for every question or value, in an order drawn
@@ -12,6 +13,9 @@ and the bound that no order beats. `--plan` ends there. Then `banyan ask` answer
 tables, and `banyan map` in the given order and with --order auto, in turns, `--repeat` times: rates are of processor time
 without loading the model, which other programs on the machine disturb least, and of the clock; ratios are medians. F1 is
 SQuAD's, with 95 % intervals by bootstrap over documents; the difference of F1 is paired; `null` answers every row by null.
+
+`--vllm` adds vLLM (where Python can import it) with the same weights as a Hugging Face folder: the prompts of `map --order
+auto` in the order in which they are computed, with prefix caching, up to as many tokens, and without it.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -121,28 +126,65 @@ def write(rows: Table, folder: pathlib.Path) -> None:
             ask.write(json.dumps({"id": row["id"], "context": context, "question": row["question"]}) + "\n")
 
 
+class Vllm:
+    """vLLM with or without prefix caching, as a way to answer."""
+
+    def __init__(self, options: argparse.Namespace, mapped: list[str], model: list[str], count: int) -> None:
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # its time is this process's
+        from vllm import LLM
+
+        said = subprocess.run([*mapped, "--order", "auto", *model, "--max-new", "24", "--show-prompt", "--limit", str(count)],
+                              capture_output=True, text=True, check=True).stdout
+        parts = re.split(r"^--- (.*, line \d+): \d+ tokens\n", said, flags=re.M)[1:]
+        self.ids = [int(name.rsplit(" ", 1)[-1]) - 1 for name in parts[::2]]
+        self.prompts = [text.removesuffix("\n") for text in parts[1::2]]
+        if sorted(self.ids) != list(range(count)):
+            raise SystemExit(f"--show-prompt shows {len(self.ids)} prompts of {count} rows")
+        self.llm = LLM(model=options.vllm, enable_prefix_caching=True, dtype=options.dtype, max_model_len=4096)
+
+    def run(self, cached: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """As `run`. Not cached: every prompt has a salt of its own, so that nothing is found."""
+        from vllm import SamplingParams
+
+        self.llm.reset_prefix_cache()
+        sampling = SamplingParams(temperature=0.0, max_tokens=24)
+        asked = [{"prompt": text, **({} if cached else {"cache_salt": str(row)})} for row, text in zip(self.ids, self.prompts)]
+        before, clock = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
+        found = self.llm.generate(asked, sampling, use_tqdm=False)
+        seconds, after = time.monotonic() - clock, resource.getrusage(resource.RUSAGE_SELF)
+        texts = {row: one.outputs[0].text.strip() for row, one in zip(self.ids, found)}
+        tokens = sum(len(one.prompt_token_ids or ()) for one in found)
+        return [{"answer": texts[row]} for row in sorted(texts)], {
+            "prompt_tokens": tokens, "prefilled_tokens": tokens - sum(one.num_cached_tokens or 0 for one in found),
+            "seconds": {"total": seconds}, "processor": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
+
+
 def answer(options: argparse.Namespace, rows: Table, mapped: list[str], model: list[str], folder: pathlib.Path) -> None:
     documents = [row["document"] for row in rows]
     gold = [row["gold"] for row in rows]
     ways = {"ask": [options.program, "ask", str(folder / "ask.jsonl"), "--ordered"], "given": mapped,
             "auto": [*mapped, "--order", "auto"]}
     scores = {"null": [token_f1("null", one) for one in gold]}
-    receipts: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}
+    vllm = Vllm(options, mapped, model, len(rows)) if options.vllm else None
+    cached = {"vLLM": True, "vLLM, no cache": False} if vllm else {}
+    receipts: dict[str, list[dict[str, Any]]] = {name: [] for name in (*ways, *cached)}
     for _ in range(options.repeat):
-        for name, arguments in ways.items():
-            command = [*arguments, *model, "--threads", str(options.threads), "--max-new", "24"]
-            answers, receipt = run(command, folder)
+        for name in receipts:
+            if vllm and name in cached:
+                answers, receipt = vllm.run(cached[name])
+            else:
+                answers, receipt = run([*ways[name], *model, "--threads", str(options.threads), "--max-new", "24"], folder)
             receipts[name].append(receipt)
             scores[name] = [token_f1(found["answer"] or "null", one) for found, one in zip(answers, gold)]
     for name, values in scores.items():
         mean, low, high = mean_of(values, documents)
-        line = f"  {name:<6} F1 {mean:5.1f} ({low:.1f} to {high:.1f})"
+        line = f"  {name:<{14 if vllm else 6}} F1 {mean:5.1f} ({low:.1f} to {high:.1f})"
         if name in receipts:
             processor = statistics.median(one["processor"] for one in receipts[name])
             line += (f"   {receipts[name][0]['prompt_tokens']:8} tokens, {receipts[name][0]['prefilled_tokens']:8} computed"
                      f"   {len(rows) / processor:7.2f} rows per second of a core")
         print(line)
-    for name, other in (("given", "ask"), ("auto", "ask"), ("auto", "given")):
+    for name, other in (("given", "ask"), ("auto", "ask"), ("auto", "given"), *(("auto", name) for name in cached)):
         ratios = [[b["processor"] / a["processor"], b["seconds"]["total"] / a["seconds"]["total"]]
                   for a, b in zip(receipts[name], receipts[other])]
         processor, clock = zip(*ratios)
@@ -183,6 +225,8 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--plan", action="store_true", help="count tokens, answer nothing")
+    parser.add_argument("--vllm", default="", metavar="FOLDER", help="the model as a Hugging Face folder: vLLM beside")
+    parser.add_argument("--dtype", default="auto", help="of vLLM's weights")
     options = parser.parse_args()
     for path in options.data:
         measure(path, options)

@@ -1,7 +1,6 @@
-"""`banyan filter`, `map` and `rank` beside LOTUS's operators and beside vLLM: rows a second, and quality.
+"""`banyan filter`, `map` and `rank` beside LOTUS's operators: rows a second, and quality. `eval.column_order` has vLLM.
 
-    python3 -m eval.table_rivals PROGRAM DATA --model MODEL [--rows 150] [--only lotus|vllm] [--hf FOLDER] [--repeat 2]
-                                 [-- OPTIONS OF BANYAN, such as --device cuda]
+    python3 -m eval.table_rivals PROGRAM DATA --model MODEL [--rows 150] [--repeat 2] [-- OPTIONS OF BANYAN]
 
 DATA is a JSONL file of products with values ({"category","text","values"}). The statement is true of one category
 (`--category`), the ranking wants it first, and the question of the map is its brand. Trivial answers stand beside: every
@@ -10,12 +9,8 @@ row kept, rows in a drawn order, null.
 LOTUS (`pip install lotus-ai`) runs in this Python and asks `banyan serve` on this machine through its OpenAI API: the
 same model and the same words, each in its own prompt. Its filter and its ranking may write 8 tokens, of which it reads
 the first word; more would only make it slower. It ranks by its heap: its quicksort takes n^2 comparisons where a small
-model always prefers the first. Both run in turns. Seconds are of the clock and, of programs here,
-of the processor (for LOTUS its own and the server's).
-
-vLLM runs where it can be imported: it gets the prompts of `banyan map --order auto` (--show-prompt), and in the order in
-which they are computed, with prefix caching, and generates as many tokens. `--hf` is the model's folder for it. What is
-not there is left out, with a line that says so.
+model always prefers the first. Both run in turns. Seconds are of the clock and of the processor (for LOTUS its own and
+the server's). Without LOTUS, Banyan runs alone, and a line says so.
 """
 
 from __future__ import annotations
@@ -197,49 +192,23 @@ def run_lotus(server: Server, measure: Measure, name: str, statement: str, quest
     measure.mapped("LOTUS", [str(one) for one in found["answer"]])
 
 
-def prompts_of(ours: Ours, count: int, *arguments: str) -> list[str]:
-    """As they are computed."""
-    said = subprocess.run([*ours.command("map", *arguments), "--show-prompt", "--limit", str(count)], capture_output=True,
-                          text=True, check=True).stdout
-    return [part.split("\n", 1)[1].removesuffix("\n") for part in re.split(r"^--- (?=.*: \d+ tokens$)", said, flags=re.M)[1:]]
-
-
-def run_vllm(ours: Ours, measure: Measure, question: str, options: argparse.Namespace) -> None:
-    from vllm import LLM, SamplingParams
-
-    prompts = prompts_of(ours, len(measure.rows), "--columns", "title", question, "--order", "auto")
-    llm = LLM(model=options.hf, enable_prefix_caching=True)
-    sampling = SamplingParams(temperature=0.0, max_tokens=24)
-    llm.generate(prompts[:1], sampling, use_tqdm=False)
-    for _ in range(options.repeat):
-        llm.reset_prefix_cache()
-        clock, ticks = time.monotonic(), own_ticks()
-        llm.generate(prompts, sampling, use_tqdm=False)
-        measure.time("map", "vLLM", time.monotonic() - clock, own_ticks() - ticks)
-    measure.quality["map", "vLLM"] = "the same prompts in the same order"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--hf", default="", help="the same model as a Hugging Face folder, for vLLM")
     parser.add_argument("--rows", type=int, default=150)
     parser.add_argument("--category", default="Coffee")
     parser.add_argument("--top", type=int, default=15)
-    parser.add_argument("--only", choices=("lotus", "vllm"))
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     arguments = sys.argv[1:]
     ours = arguments[arguments.index("--") + 1 :] if "--" in arguments else []
     options = parser.parse_args(arguments[: arguments.index("--")] if "--" in arguments else arguments)
     options.ours = ours
-    rivals = {name for name in ("lotus", "vllm") if options.only in (None, name)}
-    for name in sorted(rivals):
-        if importlib.util.find_spec(name) is None or (name == "vllm" and not options.hf):
-            print(f"skipped: {name} " + ("needs --hf FOLDER" if importlib.util.find_spec(name) else "is not installed"))
-            rivals.discard(name)
+    beside = importlib.util.find_spec("lotus") is not None
+    if not beside:
+        print("skipped: lotus is not installed")
     statement, question = f"The product is of the kind {options.category.lower()}.", "What is the brand?"
     rows = rows_of(options.data, options.rows)
     measure = Measure(rows, options.category, options.top)
@@ -247,11 +216,9 @@ def main() -> int:
         banyan = Ours(options, pathlib.Path(name), rows)
         for _ in range(options.repeat):
             run_ours(banyan, measure, statement, question)
-            if "lotus" in rivals:
+            if beside:
                 with Server(options) as server:
                     run_lotus(server, measure, pathlib.Path(options.model).stem, statement, question)
-        if "vllm" in rivals:
-            run_vllm(banyan, measure, question, options)
     measure.print()
     return 0
 
