@@ -176,8 +176,8 @@ class DraftedRun {
         feeds.push_back({stream->question, std::span(stream->text).last(1), 1});
         AddMasks(*stream);
       }
+      if (drafter_) drafter_->Step(feeds);  // first: Verify moves the texts that `feeds` views
       Verify(group, runner_.Step(feeds), /*question=*/true);
-      if (drafter_) drafter_->Step(feeds);
     });
   }
 
