@@ -26,9 +26,10 @@ def functions(root: Path) -> dict[str, tuple[str, str]]:
     found: dict[str, list[tuple[str, str]]] = {}
     for path in sorted(p for folder in FOLDERS for p in (root / folder).rglob("*.py") if "tests" not in p.parts):
         text = path.read_text(encoding="utf-8")
+        lines = text.split("\n")
         for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno < LONGEST:
-                source = ast.get_source_segment(text, node) or ""
+                source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
                 found.setdefault(node.name, []).append((path.relative_to(root).as_posix(), source))
     return {name: places[0] for name, places in found.items() if len(places) == 1 and len(name) > 4}
 
