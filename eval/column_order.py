@@ -1,7 +1,7 @@
 """What the order of columns does to a table: tokens, rows a second, and the answers.
 
     python3 -m eval.column_order PROGRAM DATA… [--model MODEL] [--adapter ADAPTER] [--rows N] [--texts N] [--plan] [--repeat 3]
-                                 [--vllm FOLDER [--dtype float32]]
+                                 [--device cuda] [--vllm FOLDER [--dtype float32] [--llm JSON] [--turn FILE]]
 
 DATA are JSONL files, packed or not: documents with questions ({"id","context","questions"}), or texts with values ({"id",
 "category","attributes","text","values"}). Each becomes a table with a row for every question or value, in an order drawn
@@ -11,11 +11,13 @@ where all texts have the same, a column of each, that is asked about left empty)
 The plan: tokens of the cells alone, in the given order, in ours, in that of the published greedy algorithm (`eval.ggr`),
 and the bound that no order beats. `--plan` ends there. Then `banyan ask` answers the same prompts as it would without
 tables, and `banyan map` in the given order and with --order auto, in turns, `--repeat` times: rates are of processor time
-without loading the model, which other programs on the machine disturb least, and of the clock; ratios are medians. F1 is
+without loading the model, which other programs on the machine disturb least, and of the clock; ratios are medians. With
+another `--device` than cpu, only the clock's. F1 is
 SQuAD's, with 95 % intervals by bootstrap over documents; the difference of F1 is paired; `null` answers every row by null.
 
 `--vllm` adds vLLM (where Python can import it) with the same weights as a Hugging Face folder: the prompts of `map --order
-auto` in the order in which they are computed, with prefix caching, up to as many tokens, and without it.
+auto` in the order in which they are computed, with prefix caching, up to as many tokens, and without it. `computed` and
+`written` are tokens: what each program really did. One untimed run comes first. `--turn` is that of bench/rivals/vllm.py.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ import tempfile
 import time
 from typing import Any, Iterator
 
+from bench.rivals import turns
 from eval.ggr import ggr, tokens_shared
 from eval.metrics import interval, token_f1
 
@@ -129,18 +132,24 @@ def write(rows: Table, folder: pathlib.Path) -> None:
 class Vllm:
     """vLLM with or without prefix caching, as a way to answer."""
 
-    def __init__(self, options: argparse.Namespace, mapped: list[str], model: list[str], count: int) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # its time is this process's
         from vllm import LLM
 
-        said = subprocess.run([*mapped, "--order", "auto", *model, "--max-new", "24", "--show-prompt", "--limit", str(count)],
+        self.llm = LLM(model=options.vllm, **{"enable_prefix_caching": True, "dtype": options.dtype, "max_model_len": 4096,
+                                              **options.llm})
+        self.ids: list[int] = []
+        self.prompts: list[str] = []
+
+    def read(self, mapped: list[str], count: int) -> None:
+        """The prompts of a table, in the order in which Banyan computes them."""
+        said = subprocess.run([*mapped, "--order", "auto", "--show-prompt", "--limit", str(count)],
                               capture_output=True, text=True, check=True).stdout
         parts = re.split(r"^--- (.*, line \d+): \d+ tokens\n", said, flags=re.M)[1:]
         self.ids = [int(name.rsplit(" ", 1)[-1]) - 1 for name in parts[::2]]
         self.prompts = [text.removesuffix("\n") for text in parts[1::2]]
         if sorted(self.ids) != list(range(count)):
             raise SystemExit(f"--show-prompt shows {len(self.ids)} prompts of {count} rows")
-        self.llm = LLM(model=options.vllm, enable_prefix_caching=True, dtype=options.dtype, max_model_len=4096)
 
     def run(self, cached: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """As `run`. Not cached: every prompt has a salt of its own, so that nothing is found."""
@@ -156,46 +165,52 @@ class Vllm:
         tokens = sum(len(one.prompt_token_ids or ()) for one in found)
         return [{"answer": texts[row]} for row in sorted(texts)], {
             "prompt_tokens": tokens, "prefilled_tokens": tokens - sum(one.num_cached_tokens or 0 for one in found),
+            "generated_tokens": sum(len(one.outputs[0].token_ids) for one in found),
             "seconds": {"total": seconds}, "processor": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
 
 
-def answer(options: argparse.Namespace, rows: Table, mapped: list[str], model: list[str], folder: pathlib.Path) -> None:
+def answer(options: argparse.Namespace, rows: Table, mapped: list[str], model: list[str], folder: pathlib.Path,
+           vllm: Vllm | None) -> None:
     documents = [row["document"] for row in rows]
     gold = [row["gold"] for row in rows]
-    ways = {"ask": [options.program, "ask", str(folder / "ask.jsonl"), "--ordered"], "given": mapped,
-            "auto": [*mapped, "--order", "auto"]}
+    how = [*model, "--device", options.device, "--threads", str(options.threads), "--max-new", "24"]
+    ways = {"ask": [options.program, "ask", str(folder / "ask.jsonl"), "--ordered", *how], "given": [*mapped, *how],
+            "auto": [*mapped, *how, "--order", "auto"]}
     scores = {"null": [token_f1("null", one) for one in gold]}
-    vllm = Vllm(options, mapped, model, len(rows)) if options.vllm else None
     cached = {"vLLM": True, "vLLM, no cache": False} if vllm else {}
     receipts: dict[str, list[dict[str, Any]]] = {name: [] for name in (*ways, *cached)}
+    if vllm:
+        vllm.read([*mapped, *model, "--max-new", "24"], len(rows))
+        vllm.run(True)
     for _ in range(options.repeat):
         for name in receipts:
-            if vllm and name in cached:
-                answers, receipt = vllm.run(cached[name])
-            else:
-                answers, receipt = run([*ways[name], *model, "--threads", str(options.threads), "--max-new", "24"], folder)
+            answers, receipt = vllm.run(cached[name]) if vllm and name in cached else run(ways[name], folder)
             receipts[name].append(receipt)
             scores[name] = [token_f1(found["answer"] or "null", one) for found, one in zip(answers, gold)]
+    by_clock = options.device != "cpu"
     for name, values in scores.items():
         mean, low, high = mean_of(values, documents)
         line = f"  {name:<{14 if vllm else 6}} F1 {mean:5.1f} ({low:.1f} to {high:.1f})"
         if name in receipts:
-            processor = statistics.median(one["processor"] for one in receipts[name])
-            line += (f"   {receipts[name][0]['prompt_tokens']:8} tokens, {receipts[name][0]['prefilled_tokens']:8} computed"
-                     f"   {len(rows) / processor:7.2f} rows per second of a core")
+            first = receipts[name][0]
+            seconds = statistics.median(one["seconds"]["total"] if by_clock else one["processor"] for one in receipts[name])
+            line += (f"   {first['prompt_tokens']:8} tokens, {first['prefilled_tokens']:8} computed, "
+                     f"{first['generated_tokens']:6} written   {len(rows) / seconds:7.2f} rows per second"
+                     f"{'' if by_clock else ' of a core'}")
         print(line)
     for name, other in (("given", "ask"), ("auto", "ask"), ("auto", "given"), *(("auto", name) for name in cached)):
         ratios = [[b["processor"] / a["processor"], b["seconds"]["total"] / a["seconds"]["total"]]
                   for a, b in zip(receipts[name], receipts[other])]
         processor, clock = zip(*ratios)
-        print(f"  {name} / {other}: {statistics.median(processor):.2f} times the rows ({min(processor):.2f} to "
-              f"{max(processor):.2f}); by the clock {statistics.median(clock):.2f} ({min(clock):.2f} to {max(clock):.2f})")
+        said = f"{statistics.median(processor):.2f} times the rows ({min(processor):.2f} to {max(processor):.2f}); "
+        print(f"  {name} / {other}: {'' if by_clock else said}by the clock {statistics.median(clock):.2f} ({min(clock):.2f} to "
+              f"{max(clock):.2f})")
     mean, low, high = mean_of([b - a for a, b in zip(scores["given"], scores["auto"])], documents)
     changed = sum(a != b for a, b in zip(scores["given"], scores["auto"]))
-    print(f"  auto minus given: F1 {mean:+.1f} ({low:+.1f} to {high:+.1f}); {changed} rows score otherwise")
+    print(f"  auto minus given: F1 {mean:+.1f} ({low:+.1f} to {high:+.1f}); {changed} rows score otherwise", flush=True)
 
 
-def measure(path: pathlib.Path, options: argparse.Namespace) -> None:
+def measure(path: pathlib.Path, options: argparse.Namespace, vllm: Vllm | None) -> None:
     rows = table(path, options.rows, options.texts)
     texts = len({row["document"] for row in rows})
     print(f"{path.name}: {len(rows)} rows, {texts} texts, {len(rows[0]['columns'])} columns", flush=True)
@@ -210,7 +225,7 @@ def measure(path: pathlib.Path, options: argparse.Namespace) -> None:
                            for order in ("given", "ggr", "auto", "bound"))
         print(f"  tokens of the cells: alone {found['alone']}, {shares}; {time.monotonic() - begun:.0f} s", flush=True)
         if not options.plan:
-            answer(options, rows, mapped, model, folder)
+            answer(options, rows, mapped, model, folder, vllm)
 
 
 def main() -> int:
@@ -227,9 +242,15 @@ def main() -> int:
     parser.add_argument("--plan", action="store_true", help="count tokens, answer nothing")
     parser.add_argument("--vllm", default="", metavar="FOLDER", help="the model as a Hugging Face folder: vLLM beside")
     parser.add_argument("--dtype", default="auto", help="of vLLM's weights")
+    parser.add_argument("--llm", type=json.loads, default={}, metavar="JSON", help="options of vllm.LLM")
+    parser.add_argument("--device", default="cpu", help="of Banyan")
+    parser.add_argument("--turn", type=argparse.FileType("w"), metavar="FILE", help="measure alone: others name it too")
     options = parser.parse_args()
-    for path in options.data:
-        measure(path, options)
+    with turns.loading(options.turn):
+        vllm = Vllm(options) if options.vllm and not options.plan else None
+    with turns.measuring(options.turn):
+        for path in options.data:
+            measure(path, options, vllm)
     return 0
 
 
