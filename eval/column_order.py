@@ -1,7 +1,7 @@
 """What the order of columns does to a table: tokens, rows a second, and the answers.
 
     python3 -m eval.column_order PROGRAM DATA… [--model MODEL] [--adapter ADAPTER] [--rows N] [--texts N] [--plan] [--repeat 3]
-                                 [--device cuda] [--vllm FOLDER [--dtype float32] [--llm JSON] [--turn FILE]]
+                                 [--no-plan] [--device cuda] [--vllm FOLDER [--dtype float32] [--llm JSON] [--turn FILE]]
 
 DATA are JSONL files, packed or not: documents with questions ({"id","context","questions"}), or texts with values ({"id",
 "category","attributes","text","values"}). Each becomes a table with a row for every question or value, in an order drawn
@@ -17,7 +17,8 @@ SQuAD's, with 95 % intervals by bootstrap over documents; the difference of F1 i
 
 `--vllm` adds vLLM (where Python can import it) with the same weights as a Hugging Face folder: the prompts of `map --order
 auto` in the order in which they are computed, with prefix caching, up to as many tokens, and without it. `computed` and
-`written` are tokens: what each program really did. One untimed run comes first. `--turn` is that of bench/rivals/vllm.py.
+`written` are tokens: what each program really did. An untimed run comes first, of Banyan too on another device than cpu.
+`--turn` is that of bench/rivals/vllm.py.
 """
 
 from __future__ import annotations
@@ -179,6 +180,9 @@ def answer(options: argparse.Namespace, rows: Table, mapped: list[str], model: l
     scores = {"null": [token_f1("null", one) for one in gold]}
     cached = {"vLLM": True, "vLLM, no cache": False} if vllm else {}
     receipts: dict[str, list[dict[str, Any]]] = {name: [] for name in (*ways, *cached)}
+    by_clock = options.device != "cpu"
+    if by_clock:
+        run(ways["auto"], folder)  # untimed: it measures the device
     if vllm:
         vllm.read([*mapped, *model, "--max-new", "24"], len(rows))
         vllm.run(True)
@@ -187,7 +191,6 @@ def answer(options: argparse.Namespace, rows: Table, mapped: list[str], model: l
             answers, receipt = vllm.run(cached[name]) if vllm and name in cached else run(ways[name], folder)
             receipts[name].append(receipt)
             scores[name] = [token_f1(found["answer"] or "null", one) for found, one in zip(answers, gold)]
-    by_clock = options.device != "cpu"
     for name, values in scores.items():
         mean, low, high = mean_of(values, documents)
         line = f"  {name:<{14 if vllm else 6}} F1 {mean:5.1f} ({low:.1f} to {high:.1f})"
@@ -219,11 +222,12 @@ def measure(path: pathlib.Path, options: argparse.Namespace, vllm: Vllm | None) 
         folder = pathlib.Path(name)
         write(rows, folder)
         mapped = [options.program, "map", str(folder / "table.jsonl"), "{question}", "--columns", ",".join(rows[0]["columns"])]
-        begun = time.monotonic()
-        found = plan(options.program, rows, [*mapped, *model], [part for part in model[:2]] or ["-m", options.reader])
-        shares = ", ".join(f"{order} {found[order]} ({100 * found[order] / found['alone']:.1f} %)"
-                           for order in ("given", "ggr", "auto", "bound"))
-        print(f"  tokens of the cells: alone {found['alone']}, {shares}; {time.monotonic() - begun:.0f} s", flush=True)
+        if not options.no_plan:
+            begun = time.monotonic()
+            found = plan(options.program, rows, [*mapped, *model], [part for part in model[:2]] or ["-m", options.reader])
+            shares = ", ".join(f"{order} {found[order]} ({100 * found[order] / found['alone']:.1f} %)"
+                               for order in ("given", "ggr", "auto", "bound"))
+            print(f"  tokens of the cells: alone {found['alone']}, {shares}; {time.monotonic() - begun:.0f} s", flush=True)
         if not options.plan:
             answer(options, rows, mapped, model, folder, vllm)
 
@@ -240,6 +244,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--plan", action="store_true", help="count tokens, answer nothing")
+    parser.add_argument("--no-plan", action="store_true", help="only answer")
     parser.add_argument("--vllm", default="", metavar="FOLDER", help="the model as a Hugging Face folder: vLLM beside")
     parser.add_argument("--dtype", default="auto", help="of vLLM's weights")
     parser.add_argument("--llm", type=json.loads, default={}, metavar="JSON", help="options of vllm.LLM")

@@ -8,12 +8,12 @@
 --ours NAME=OPTIONS and --theirs NAME=JSON (options of vllm.LLM) may come several times; a column each. Several settings
 of vLLM with one NAME are a sweep: the best of them counts, job by job. The last column is our best over vLLM's best.
 Both sides get the same token counts, fixed answer lengths and an empty cache at the start of a run. Of --repeat runs,
-the median counts for Banyan, after one that does not count, and the fastest for vLLM (--their-repeat). What does not run
-is – with its reason below the table. Needs vLLM in this Python (or --python with it).
+the median counts for Banyan, after one that does not count, and the fastest for vLLM (--their-repeat). What does not
+run is – with its reason below the table. Needs vLLM in this Python (or --python with it).
 
 --together: all programs make their models at once, then measure in turns, each alone on the GPU. Their memory must fit
-beside each other (--kv-memory, kv_cache_memory_bytes). With --turn FILE, several vllm.py do so: each measures when none
-of them loads or measures.
+beside each other (--kv-memory, kv_cache_memory_bytes); with --late, Banyan's settings load one by one. With --turn
+FILE, several vllm.py do so: each measures when none of them loads or measures.
 """
 
 import argparse
@@ -78,9 +78,15 @@ class Program:
         self.begun = time.monotonic()
         # The last words tell why a program ended.
         self.log = tempfile.TemporaryFile("w+", errors="replace")
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
-                                        env=environment, start_new_session=True)  # fmt: skip
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
+        )
         self.late = False
         self.timer = None
         if deadline is not None:
@@ -281,22 +287,32 @@ def run(args, ours: list[Ours], theirs: list[Theirs]) -> list[dict | None]:
     jobs: list[dict | None] = [None] * sum(map(job_count, args.jobs))
     for group in [settings] if args.together else [[one] for one in settings]:
         begun: list[Ours | Theirs] = []
+
+        def load(those: list) -> None:
+            first = len(begun)
+            for kind, place, (name, options) in those:
+                begun.append(kind(args, name, options))
+                place.append(begun[-1])
+            for program in begun[first:]:
+                program.ready()
+                seconds = time.monotonic() - program.program.begun
+                print(f"{args.shape}, {program.name}: {seconds:.0f} s to load", file=sys.stderr, flush=True)
+
+        late = [one for one in group if args.late and one[0] is Ours]
         try:
             with turns.loading(args.turn):
-                for kind, place, (name, options) in group:
-                    begun.append(kind(args, name, options))
-                    place.append(begun[-1])
-                for program in begun:
-                    program.ready()
-                    seconds = time.monotonic() - program.program.begun
-                    print(f"{args.shape}, {program.name}: {seconds:.0f} s to load", file=sys.stderr, flush=True)
+                load([one for one in group if one not in late])
             with turns.measuring(args.turn):
-                while begun:
-                    program = begun[0]
+                while begun or late:
+                    if late:
+                        load([late.pop(0)])
+                    # Banyan's figures say what the jobs are.
+                    program = next((one for one in begun if isinstance(one, Ours)), begun[0])
                     program.measure(args.jobs if isinstance(program, Ours) else jobs)
                     if isinstance(program, Ours):
                         jobs = [known or found for known, found in zip(jobs, program.jobs)]
-                    begun.pop(0).close()
+                    begun.remove(program)
+                    program.close()
         finally:
             for program in begun:
                 program.program.kill()
@@ -316,7 +332,8 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--their-repeat", type=int, default=0, help="runs of vLLM (default: as --repeat)")
     parser.add_argument("--together", action="store_true", help="load all programs at once, then measure in turns")
-    parser.add_argument("--turn", type=argparse.FileType("w"), metavar="FILE", help="take turns with others that name it")
+    parser.add_argument("--late", action="store_true", help="with --together: Banyan loads in its turn")
+    parser.add_argument("--turn", type=argparse.FileType("w"), metavar="FILE", help="others that name it take turns")
     parser.add_argument("--seconds", type=float, default=0.0, help="end what still runs then, with a table of the rest")
     parser.add_argument("--json", help="also write all figures to this file")
     args = parser.parse_args()

@@ -84,7 +84,7 @@ def draw_layer(layer, _config=None) -> None:
 
 
 def draw_as_ours() -> str:
-    """Replaces how vLLM draws dummy weights; returns whose weights they are. Its own are all within ±0.001, norms too."""
+    """Replaces how vLLM draws dummy weights (all within ±0.001, norms too); returns whose weights they are."""
     try:
         from vllm.model_executor.model_loader import dummy_loader
 

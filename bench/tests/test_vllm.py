@@ -164,6 +164,11 @@ class Runs(unittest.TestCase):
         self.assertIn("Not run: Banyan no: banyan: device cpu: --precision w8a8 is for", done.stdout)
         self.assertIn("Not run: vLLM fp8: out of memory", done.stdout)
 
+    def test_banyan_may_load_in_its_turn(self):
+        done, figures = self.run_both(self.ANSWERS, "--together", "--late", "--ours", "no=--precision w8a8")
+        self.assertEqual((figures["theirs"]["fp8"], figures["ours"]["no"]), ([0.5], [None]))
+        self.assertGreater(figures["ours"]["f32"][0], 0)
+
     def test_a_rival_that_does_not_load_tells_why(self):
         done, figures = self.run_both('echo \'{"error": "ValueError: no such model"}\'; exit 1')
         self.assertEqual(figures["theirs"], {"fp8": [None]})
