@@ -23,7 +23,8 @@ WIDEST = 120
 # One function per operation of a device: the interface, those that implement it, and those that tests wrap it with;
 # a builder with one function per property of an option.
 INTERFACES = {
-    "Kernels", "CpuKernels", "CudaKernels", "ReferenceKernels", "ForwardingKernels", "QueuedKernels", "ShardedKernels", "Row"
+    "Kernels", "CpuKernels", "CudaKernels", "ReferenceKernels", "ShardedKernels", "ForwardingKernels", "QueuedKernels",
+    "Row",
 }
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".inc"}
 # Values of the library itself may end the program where no memory is left. Examples are programs of other people.

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Every check of the cuda backend in one call on a machine with a GPU: about four minutes.
-# usage: tests/gpu.sh [PART ...]     parts: units oracles forests devices sanitizers, by default all;
+# usage: tests/gpu.sh [PART ...]     parts: units oracles forests devices shards sanitizers, by default all;
 # times times8 w8a8 profile, which measure
-#   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; engine_test and cuda_times
-#                      where they are); otherwise build/cuda is built
+#   BANYAN_BUILD=DIR   programs already built there (banyan, kernels_test; model_test, engine_test
+#                      and cuda_times where they are); otherwise build/cuda is built
 #   BANYAN_GOLDEN=DIR  oracles (default ../shared/golden); skipped where absent
 #   BANYAN_LOGS=DIR    where logs go (default: a temporary folder)
 set -uo pipefail
@@ -12,7 +12,7 @@ logs=${BANYAN_LOGS:-$(mktemp -d)}
 mkdir -p "$logs"
 golden=${BANYAN_GOLDEN:-../shared/golden}
 bin=${BANYAN_BUILD:-build/cuda}
-parts=${*:-units oracles forests devices sanitizers}
+parts=${*:-units oracles forests devices shards sanitizers}
 failed=0
 report() { # NAME STATUS NOTE
   printf '%-34s %s  %s\n' "$1" "$([ "$2" = 0 ] && echo ok || echo FAILED)" "$3" | tee -a "$logs/summary"
@@ -61,6 +61,43 @@ devices() { # two engines on one GPU, and one on every GPU that there is: the ro
     status=$?
     report "devices $devices" $status "$(tail -1 "$name.log")"
   done
+}
+
+# A program that may wait in vain: after SECONDS, where its threads are, then its end and that of what it started.
+watched() { # NAME SECONDS COMMAND...
+  local name=$1 seconds=$2 pid one status start=$SECONDS
+  shift 2
+  setsid "$@" >"$logs/$name" 2>&1 &
+  pid=$!
+  while kill -0 $pid 2>/dev/null; do
+    if [ $((SECONDS - start)) -ge "$seconds" ]; then
+      {
+        echo "no end after $seconds s"
+        nvidia-smi --query-gpu=utilization.gpu,memory.used --format=csv,noheader
+        for one in $(pgrep -s $pid); do
+          tr '\0' ' ' <"/proc/$one/cmdline" && echo
+          command -v gdb >/dev/null && timeout 20 gdb -p "$one" -batch -ex 'thread apply all bt 14' 2>/dev/null
+        done
+      } >>"$logs/$name" 2>&1
+      kill -KILL -- -$pid
+    fi
+    sleep 0.2
+  done
+  wait $pid
+  status=$?
+  report "shards: $name, $((SECONDS - start)) s" $status "$(tail -1 "$logs/$name" | cut -c1-150)"
+  [ $status = 0 ] || grep -E 'FAIL|Failure|no end|^shard |^#|banyan|_test' -A3 "$logs/$name" | head -60
+  return $status
+}
+
+shards() { # one model in several shards on one GPU has the answers of one; ends at the first that fails
+  [ -x "$bin/model_test" ] || { echo "shards: no $bin/model_test, skipped"; return; }
+  watched steps 60 "$bin/model_test" --gtest_filter='*ShardedSteps*' --gtest_print_time=1 || return
+  watched recorders 30 "$bin/kernels_test" --gtest_filter='*Recorders*cuda*' --gtest_brief=1 || return
+  watched forests 60 "$bin/engine_test" --gtest_filter='ShardsOnCuda.*' --gtest_print_time=1 || return
+  watched adapters 30 "$bin/engine_test" --gtest_filter='*OfShardsOnCuda*' --gtest_brief=1 || return
+  watched families 60 python3 -B tests/cli/test_shards.py "$bin/banyan" cuda || return
+  watched random-forests 60 python3 -B tests/gpu_forests.py "$bin/banyan" cuda 2 shards
 }
 
 sanitize() { # TOOL SECONDS TESTS: the ugly shapes, not the long ones

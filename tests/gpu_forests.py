@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random forests of prompts, greedy and drawn, under every strategy, batch size and way to run: one answer, bit for bit,
 log-probabilities included. With the model that ships, and with tiny ones whose layers keep states or differ in their
-heads. usage: gpu_forests.py BANYAN [DEVICE [FORESTS]]"""
+heads. With `shards`: three models in 2, 3 and 4 shards instead. usage: gpu_forests.py BANYAN [DEVICE [FORESTS [shards]]]"""
 import concurrent.futures
 import glob
 import json
@@ -13,6 +13,7 @@ import sys
 BANYAN = sys.argv[1]
 DEVICE = sys.argv[2] if len(sys.argv) > 2 else "cuda"
 FORESTS = int(sys.argv[3]) if len(sys.argv) > 3 else 6
+SHARDS = sys.argv[4:] == ["shards"]
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ORACLES = os.path.join(ROOT, "tests", "oracles")
 # Model → its last token, or one of the last.
@@ -30,6 +31,12 @@ RUNS += [["--strategy", name] for name in ("flat", "paged", "stacked", "tree", "
 RUNS += [["--strategy", "tree", "--batch-rows", "7"], ["--strategy", "tree", "--batch-rows", "61"],
          ["--strategy", "auto", "--batch-rows", "333"], ["--strategy", "tree", "--max-streams", "3"],
          ["--strategy", "auto", "--steps-ahead", "0"]]
+if SHARDS:  # in seconds: the shipped model and two hybrids
+    MODELS = dict(list(MODELS.items())[:3])
+    PRECISIONS = PRECISIONS[:2] + PRECISIONS[-1:]
+    RUNS = [RUNS[0], ["--strategy", "auto", "--tensor-parallel", "2"],
+            ["--strategy", "paged", "--batch-rows", "61", "--tensor-parallel", "4"],
+            ["--strategy", "tree", "--steps-ahead", "0", "--tensor-parallel", "3"]]
 
 
 def forests(count, last):
@@ -54,7 +61,7 @@ def forests(count, last):
 
 def runs_of(model):
     """Few of tiny models, none of them with contexts stacked by masks: some keep states."""
-    return RUNS if model.endswith(".gguf") else [RUNS[0], *RUNS[4:7], RUNS[-1]]
+    return RUNS if SHARDS or model.endswith(".gguf") else [RUNS[0], *RUNS[4:7], RUNS[-1]]
 
 
 def answers(job):
@@ -69,7 +76,7 @@ if missing:
     sys.exit(f"gpu_forests.py: {missing[0]}: no such file; nothing was compared")
 INPUTS = {model: forests(FORESTS if model.endswith(".gguf") else max(1, FORESTS // 3), last) for model, last in MODELS.items()}
 jobs = [(model, precision + run) for model in MODELS for precision in PRECISIONS for run in runs_of(model)]
-with concurrent.futures.ThreadPoolExecutor(8 if DEVICE == "cuda" else 1) as pool:
+with concurrent.futures.ThreadPoolExecutor((4 if SHARDS else 8) if DEVICE == "cuda" else 1) as pool:
     outputs = dict(zip([(model, *arguments) for model, arguments in jobs], pool.map(answers, jobs)))
 wrong = broken = 0
 for model, arguments in jobs:

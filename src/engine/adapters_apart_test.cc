@@ -212,10 +212,10 @@ TEST(AdaptersApart, AnswersAreThoseAloneOnTheReference) {
   ExpectApartExact(variants.Options("reference", "f32"), {1, limits});
 }
 
-TEST(AdaptersApart, AnswersOfShardsAreThoseOfOne) {
+void ExpectApartExactInShards(const std::string& device) {
   TinyVariants variants({.family = "qwen3", .hidden = 64, .head_dim = 16, .ffn = 64, .seed = 7});
   for (const char* precision : {"f32", "mixed"}) {
-    LoadOptions options = variants.Options("cpu", precision);
+    LoadOptions options = variants.Options(device, precision);
     const std::shared_ptr<Model> one = Model::Load(options);
     const Workload work(1, kSmall);
     const std::vector<PromptSegment> requests =
@@ -227,6 +227,17 @@ TEST(AdaptersApart, AnswersOfShardsAreThoseOfOne) {
       Engine engine(Model::Load(options), {});
       ExpectSameAnswers(expected, RunAll(engine, requests));
     }
+  }
+}
+
+TEST(AdaptersApart, AnswersOfShardsAreThoseOfOne) { ExpectApartExactInShards("cpu"); }
+
+TEST(AdaptersApart, AnswersOfShardsOnCudaAreThoseOfOne) {
+  try {
+    ExpectApartExactInShards("cuda");
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported) throw;
+    GTEST_SKIP() << error.what();
   }
 }
 

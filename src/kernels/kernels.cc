@@ -35,14 +35,11 @@ std::unique_ptr<Kernels> MakeShards(const std::string& device, KernelOptions opt
   const int shards = std::exchange(options.shards, 1);
   const std::vector<int> ordinals = std::exchange(options.shard_ordinals, {});
   BANYAN_CHECK(ordinals.empty() || ordinals.size() == static_cast<size_t>(shards));
+  options.of_shards = true;
   std::vector<std::unique_ptr<Kernels>> made;
   for (int shard = 0; shard < shards; ++shard) {
     if (!ordinals.empty()) options.ordinal = ordinals[static_cast<size_t>(shard)];
     made.push_back(MakeKernels(device, options));
-    if (made.back()->asynchronous()) {
-      Throw(ErrorKind::kUnsupported,
-            "device {} does not divide a model into shards yet; --device cpu does", device);
-    }
   }
   return std::make_unique<ShardedKernels>(std::move(made));
 }

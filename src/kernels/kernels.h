@@ -87,6 +87,7 @@ struct KernelOptions {
   bool eight_bit_products = false;
   // Of one model, in this process (shards/sharded_kernels.h).
   int shards = 1;
+  bool of_shards = false;             // these kernels are one of them
   std::vector<int> shard_ordinals{};  // [shards] the GPU of each; empty: all on `ordinal`
 };
 
@@ -328,6 +329,8 @@ class Kernels {
   // operations wait.
   virtual void Post() {}
   virtual void Follow(const Kernels& /*other*/) {}
+  // What each shard does now, for one who waits in vain: called from another thread.
+  virtual std::string State() const { return {}; }
   // Whether tables and experts can be divided too: the three functions below.
   virtual bool divides_tables_and_experts() const { return false; }
   // Embed of the rows whose tokens are in [first, first + table.rows), by these rows of the whole

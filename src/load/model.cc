@@ -254,7 +254,7 @@ namespace {
 // Of --tensor-parallel 0, from the headers of the files and the memory that is free.
 int ShardsThatFit(const LoadOptions& options) {
   const std::vector<DeviceName> devices = ParseDevices(options.device);
-  if (devices.size() == 1 || devices.front().backend == "cuda") return 1;  // no shards there yet
+  if (devices.size() == 1) return 1;
   const OpenedModel model = Open(options.model);
   const std::vector<MemoryNeed> needs = MemoryNeeds(model.config, model.tensors());
   const bool mixed = KernelOptionsOf(options).precision == Precision::kMixed;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """One model in several shards (--tensor-parallel): every number of every answer is that of one. Logits, greedy answers,
 stacked contexts, experts and adapters of small models of many families, on cpu and reference, in both
-precisions; keys and values stored by one division and read by another. With `cuda`: all of that on a GPU, in every
+precisions; keys and values stored by one division and read by another. With `cuda`: on a GPU, each family in one
 precision. Usage: test_shards.py BANYAN [cuda]"""
+import concurrent.futures
 import json
 import re
 import subprocess
@@ -51,13 +52,27 @@ def answers(model: Path, text: str, *options: str) -> str:
     return done.stdout
 
 
+def families_on_cuda(folders: list) -> None:
+    """One precision and number of shards for each family, side by side: starting a program takes most of the time."""
+    def compare(i: int) -> None:
+        text = rows_of(json.loads((folders[i] / "golden.json").read_text()))
+        options = ("--device", DEVICE, "--precision", ("f32", "mixed", "w8a8")[i % 3])
+        shards = "2348"[i // 3 % 4]
+        alone, divided = (answers(folders[i], text, *options, "--tensor-parallel", n) for n in ("1", shards))
+        check(divided == alone != "", f"{folders[i].name} {options}: {shards} shards differ from one")
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        list(pool.map(compare, range(len(folders))))
+
+
 def families() -> None:
     folders = sorted(p.parent for group in ("models", "families", "hybrids") for p in ORACLES.glob(f"{group}/*/golden.json"))
     check(len(folders) >= 15, f"{len(folders)} models")
+    if DEVICE == "cuda":
+        return families_on_cuda(folders)
     for i, folder in enumerate(folders):
         text = rows_of(json.loads((folder / "golden.json").read_text()))
-        runs = [(DEVICE, "f32"), (DEVICE, "mixed"), ("reference", "f32") if DEVICE == "cpu" else (DEVICE, "w8a8")]
-        for device, precision in runs:
+        for device, precision in (("cpu", "f32"), ("cpu", "mixed"), ("reference", "f32")):
             options = ("--device", device, "--precision", precision)
             alone = answers(folder, text, *options)
             # All numbers of shards over the models; each model has one below and one above its key heads.
@@ -73,7 +88,7 @@ def shipped() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.jsonl")
         source.write_text(job)
-        common = ("ask", str(source), "-m", str(SHIPPED), "--quiet", "--ordered", "--device", DEVICE)
+        common = ("ask", str(source), "-m", str(SHIPPED), "--quiet", "--ordered", "--device", DEVICE, "--kv-memory", "256M")
         alone = run(*common)
         check(alone.returncode == 0 and alone.stdout.count("\n") == 12, alone.stderr)
         for shards in "235":

@@ -175,8 +175,27 @@ class CudaKernels : public Kernels {
     step.reset();
     step = attention_.Upload(batch, plan, earlier);
   }
-  std::unique_ptr<Recorder> NewRecorder(std::span<Kernels* const> /*together*/) override {
-    return std::make_unique<cuda::StepGraphs>(device_, attention_.partials(), weights_.products());
+  std::unique_ptr<Recorder> NewRecorder(std::span<Kernels* const> together) override {
+    std::vector<cuda::StepGraphs::Source> sources;
+    for (Kernels* const one : together) {
+      auto& theirs = static_cast<CudaKernels&>(*one);
+      sources.push_back(
+          {theirs.device_, &theirs.attention_.partials(), &theirs.weights_.products()});
+    }
+    return std::make_unique<cuda::StepGraphs>(std::move(sources));
+  }
+  void Reach(const Kernels& other) override { device_->Reach(*DeviceOf(other)); }
+  void Post() override { device_->Post(); }
+  std::string State() const override { return device_->State(); }
+  void Follow(const Kernels& other) override { device_->Follow(*DeviceOf(other)); }
+  void Gather(std::span<const ColumnPiece> pieces, Tensor& out) override {
+    cuda::GatherColumns(stream_, pieces, out);
+  }
+  void NormColumns(std::int64_t from, const Vector& weight, float eps, Tensor& /*scratch*/,
+                   Tensor& x) override {
+    BANYAN_CHECK(from >= 0 && from + weight.size <= x.columns);
+    cuda::NormWholeRows(stream_, {x.rows, weight.size, Stride(x.columns), Values(&weight), eps},
+                        Float32(x) + from);
   }
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
@@ -284,14 +303,7 @@ class CudaKernels : public Kernels {
     cuda::ScanRuns(stream_, OnDevice(step).states(), launch);
   }
 
-  void Clear(Tensor& x) override {
-    const auto elements = static_cast<size_t>(x.rows * Stride(x.columns));
-    if (mixed()) {  // for a product to read
-      Check(cudaMemsetAsync(cuda::Bf16ForWriting(x), 0, elements * 2, stream_), "clear");
-    } else {
-      Check(cudaMemsetAsync(Float32ForWriting(x), 0, elements * 4, stream_), "clear");
-    }
-  }
+  void Clear(Tensor& x) override { cuda::ClearRows(stream_, x, options_.precision); }
 
   void Add(const Tensor& delta, Tensor& x) override {
     cuda::AddRows(stream_, Float32(delta), nullptr, RangeOf(x), Float32(x));
@@ -353,16 +365,21 @@ class CudaKernels : public Kernels {
   // and with an adapter are computed apart.
   void AdaptedGlu(const Tensor& x, const GatedProduct& product, const LowRankCall& more,
                   Tensor& scratch, Tensor& out) override {
-    const bool one_way = !mixed() || product.bias != nullptr;
-    if (one_way || (more.step.all_adapted && more.table.in_all)) {
+    if (!ComputesAdaptedApart(product, more)) {
       return Kernels::AdaptedGlu(x, product, more, scratch, out);
     }
     MatMulGlu(x, product, scratch, out);
     MatMul(x, product.w, nullptr, scratch);
     AddLowRank(more, x, scratch);
-    cuda::LowRankGlu(stream_, LowRankRowsOf(more, out.rows), product.gate,
-                     {Float32(scratch), Stride(scratch.columns)}, RangeOf(out),
-                     cuda::Bf16ForWriting(out));
+    AdaptedRowsGlu(product.gate, more, scratch, out);
+  }
+  bool ComputesAdaptedApart(const GatedProduct& product, const LowRankCall& more) const override {
+    const bool one_way = !mixed() || product.bias != nullptr;
+    return !one_way && !(more.step.all_adapted && more.table.in_all);
+  }
+  void AdaptedRowsGlu(Gate gate, const LowRankCall& more, const Tensor& x, Tensor& out) override {
+    cuda::LowRankGlu(stream_, LowRankRowsOf(more, out.rows), gate, {Float32(x), Stride(x.columns)},
+                     RangeOf(out), cuda::Bf16ForWriting(out));
   }
 
   void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
@@ -426,20 +443,13 @@ class CudaKernels : public Kernels {
   }
 
   void Download(const Tensor& x, std::int64_t row, std::span<float> out) override {
-    const size_t columns = std::min(out.size(), static_cast<size_t>(x.columns));
-    const size_t rows = columns > 0 ? out.size() / columns : 0;
-    BANYAN_CHECK(row >= 0 && row + static_cast<std::int64_t>(rows) <= x.rows &&
-                 rows * columns == out.size());
-    if (rows == 0) return;
-    const auto stride = static_cast<size_t>(Stride(x.columns)) * sizeof(float);
-    const float* source = Float32(x) + row * Stride(x.columns);
-    Check(cudaMemcpy2DAsync(out.data(), columns * sizeof(float), source, stride,
-                            columns * sizeof(float), rows, cudaMemcpyDeviceToHost, stream_),
-          "copy to the host");
-    device_->Synchronize();
+    cuda::DownloadRows(*device_, x, row, out);
   }
 
  private:
+  static const cuda::Device* DeviceOf(const Kernels& kernels) {
+    return static_cast<const CudaKernels&>(kernels).device_.get();
+  }
   bool mixed() const { return options_.precision == Precision::kMixed; }
 
   static cuda::LowRankRows LowRankRowsOf(const LowRankCall& call, std::int64_t rows) {

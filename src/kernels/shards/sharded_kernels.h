@@ -11,7 +11,8 @@
 // turn, so that its shard may write the next part while they read: one meeting for each gather.
 //
 // An embedding is divided by its rows, experts by the outputs of their two products. Each shard has
-// all of: adapters kept apart, states, and the keys of layers with fewer key heads than shards.
+// all of: adapters kept apart, states, the keys of layers with fewer key heads than shards, and, on
+// cuda, embeddings (with logits that share their weights) and experts.
 #pragma once
 
 #include <array>
@@ -43,6 +44,7 @@ class ShardedKernels final : public Kernels {
   const KernelOptions& options() const override { return options_; }
   void EnterThread() override { shard(0).EnterThread(); }
   bool asynchronous() const override { return first().asynchronous(); }
+  std::string State() const override;
   bool divides_tables_and_experts() const override { return first().divides_tables_and_experts(); }
   MachineRates MeasureRates() override { return shard(0).MeasureRates(); }
   std::vector<double> TimeRuns(const TimedRuns& runs, const std::function<void()>& work) override;

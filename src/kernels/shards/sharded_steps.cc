@@ -1,4 +1,6 @@
 // Steps of shards: where they meet, how a step of all of them is uploaded, timed and recorded.
+#include <fmt/format.h>
+
 #include <functional>
 #include <memory>
 #include <span>
@@ -7,6 +9,14 @@
 #include "kernels/shards/sharded_kernels.h"
 
 namespace banyan {
+
+std::string ShardedKernels::State() const {
+  std::string all;
+  for (size_t s = 0; s < count(); ++s) {
+    all += fmt::format("shard {}: {}\n", s, shards_[s]->State());
+  }
+  return all;
+}
 
 // By way of the first, which makes waits as many as shards and not as their square.
 void ShardedKernels::Meet() {

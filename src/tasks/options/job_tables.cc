@@ -261,9 +261,8 @@ const OptionTable<LoadOptions>& LoadTable() {
                        "auto: converted while that takes at most half of the free memory")
              .Interfaces(kOwnMachine),
          LoadRow::Whole("tensor_parallel", &LoadOptions::tensor_parallel,
-                        "cpu, reference: so many of the devices compute one model together; one "
-                        "device has all shards, as a test. 0: as few as make the model fit. "
-                        "Answers are the same")
+                        "So many of the devices compute one model together; one device has all "
+                        "shards, as a test. 0: as few as make the model fit. Answers are the same")
              .Range(0, 64)
              .Interfaces(kOwnMachine),
          AdapterRow(),

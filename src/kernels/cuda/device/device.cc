@@ -48,6 +48,7 @@ Device::Device(int wanted) {
   name = fmt::format("{}, sm_{}{}", properties.name, properties.major, properties.minor);
   multiprocessors = properties.multiProcessorCount;
   Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  Check(cudaEventCreateWithFlags(&posted, cudaEventDisableTiming), "event");
   cudaMemPoolProps pool_properties{};
   pool_properties.allocType = cudaMemAllocationTypePinned;
   pool_properties.location.type = cudaMemLocationTypeDevice;
@@ -63,10 +64,49 @@ Device::~Device() {
     cudaStreamSynchronize(stream);
     cudaStreamDestroy(stream);
   }
+  if (posted != nullptr) cudaEventDestroy(posted);
   if (pool != nullptr) cudaMemPoolDestroy(pool);
 }
 
 void Device::Enter() const { Check(cudaSetDevice(ordinal), "current device"); }
+
+void Device::Post() const {
+  Check(cudaEventRecord(posted, stream), "event");
+  posts.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Device::Follow(const Device& other) const {
+  Check(cudaStreamWaitEvent(stream, other.posted, 0), "wait for another shard");
+}
+
+std::string Device::State() const {
+  if (recording != nullptr) return fmt::format("cuda:{} records", ordinal);
+  cudaSetDevice(ordinal);
+  const cudaError_t work = cudaStreamQuery(stream), post = cudaEventQuery(posted);
+  const auto text = [](cudaError_t status, const char* done, const char* not_done) {
+    if (status == cudaErrorNotReady) return not_done;
+    return status == cudaSuccess ? done : cudaGetErrorName(status);
+  };
+  return fmt::format("cuda:{} {}, {} posts, the last {}", ordinal, text(work, "idle", "busy"),
+                     posts.load(), text(post, "reached", "not reached"));
+}
+
+void Device::Reach(const Device& other) const {
+  if (other.ordinal == ordinal) return;
+  int can = 0;
+  Check(cudaDeviceCanAccessPeer(&can, ordinal, other.ordinal), "link between devices");
+  if (can == 0) {
+    Throw(ErrorKind::kUnsupported,
+          "--tensor-parallel: cuda:{} cannot read the memory of cuda:{} (nvidia-smi topo -p2p r "
+          "shows which can)",
+          ordinal, other.ordinal);
+  }
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = ordinal;
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  Check(cudaMemPoolSetAccess(other.pool, &access, 1), "memory of another device");
+}
 
 void Device::Synchronize() const { Check(cudaStreamSynchronize(stream), "device work"); }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,16 +32,25 @@ struct Device {
   // Makes it the current device of this thread, as launches and allocations need it.
   void Enter() const;
   void Synchronize() const;
+  // What was launched here so far comes before what others launch after their Follow.
+  void Post() const;
+  void Follow(const Device& other) const;
+  // "12 posts, busy, its last post not reached": for one who waits in vain, from another thread.
+  std::string State() const;
+  // Memory of the other's pool can be read here. Throws kUnsupported where the two have no link.
+  void Reach(const Device& other) const;
   // Unused bytes, including those that the pool keeps for later.
   std::int64_t FreeBytes() const;
 
   int ordinal = 0;
   cudaStream_t stream = nullptr;
+  cudaEvent_t posted = nullptr;
   cudaMemPool_t pool = nullptr;
   std::string name;         // "NVIDIA H200, sm_90"
   int multiprocessors = 0;  // what attention items are spread over
   // Launches are being recorded, not run: memory can neither be allocated nor freed. Null: no.
   mutable Recording* recording = nullptr;
+  mutable std::atomic<int> posts = 0;
 };
 
 // GPUs of this process. Throws kUnsupported when there is none.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "kernels/cuda/products/product_kernels.h"
+#include "kernels/cuda/products/shard_decisions.h"
 #include "kernels/cuda/source_hash.h"
 
 namespace banyan {
@@ -96,11 +97,41 @@ const ProductCandidate& Products::Decide(std::int64_t rows, const DeviceMatrix& 
   if (it == decisions_.end()) {
     it = decisions_.emplace(key, MakeDecision(key.first, range, w)).first;
   } else if (it->second.guessed && MaySettle()) {
-    if (const auto measured = Measure(key.first, range, w)) it->second.candidate = *measured;
-    it->second.guessed = false;
+    Settle(key.first, range, w, it->second);
   }
   if (it->second.guessed) ++guesses_launched_;
   return it->second.candidate;
+}
+
+void Products::Settle(const MatrixShape& shape, RowRange range, const DeviceMatrix& w,
+                      Decision& guess) {
+  const std::string key = KeyOf(shape, range);
+  const auto other = OfOtherShard(key, range, w, std::get<2>(shape));
+  if (other && !other->guessed) {
+    guess = *other;
+    return;
+  }
+  if (const auto measured = Measure(shape, range, w)) guess.candidate = *measured;
+  guess.guessed = false;
+  TellOtherShards(key, guess);
+}
+
+std::optional<Products::Decision> Products::OfOtherShard(const std::string& key, RowRange range,
+                                                         const DeviceMatrix& w, ProductForm form) {
+  if (!options_.of_shard) return std::nullopt;
+  const auto found = ShardDecisions::OfProcess().Find(device_->name + key);
+  if (!found) return std::nullopt;
+  if (found->ordinal != device_->ordinal) {
+    ProductTrial trial(device_, w, form, range.most);
+    if (!selection_.Admit(found->candidate, range, trial)) return std::nullopt;
+  }
+  return Decision{found->candidate, found->guessed};
+}
+
+void Products::TellOtherShards(const std::string& key, const Decision& decision) const {
+  if (!options_.of_shard) return;
+  ShardDecisions::OfProcess().Keep(device_->name + key,
+                                   {decision.candidate, decision.guessed, device_->ordinal});
 }
 
 Products::Decision Products::MakeDecision(const MatrixShape& shape, RowRange range,
@@ -112,6 +143,10 @@ Products::Decision Products::MakeDecision(const MatrixShape& shape, RowRange ran
     const ProductForm form = std::get<2>(shape);
     const std::string key = KeyOf(shape, range);
     std::optional<ProductCandidate> known;
+    if (const auto other = OfOtherShard(key, range, w, form)) {
+      ++census_.decisions;
+      return *other;
+    }
     if (const auto kept = file_.Find(key); kept && (known = Recall(*kept, range, w, form))) {
       ++census_.recalled;
     } else if (const auto it = shipped_.find(key);
@@ -126,6 +161,7 @@ Products::Decision Products::MakeDecision(const MatrixShape& shape, RowRange ran
       decision = {selection_.Guess(range, w, form), true};
       ++census_.guessed;
     }
+    TellOtherShards(key, decision);
   } catch (const Error& error) {
     // No room to compare: the plain kernel has the right bits.
     if (error.kind() != ErrorKind::kLimit) throw;

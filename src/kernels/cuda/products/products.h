@@ -39,6 +39,7 @@ struct ProductOptions {
   bool fast = false;
   std::filesystem::path decisions;  // file that keeps them; empty: none
   Deciding deciding = Deciding::kSoon;
+  bool of_shard = false;  // others of this process decide for it, and it for them
 };
 
 class Products : public Unsettled {
@@ -85,9 +86,14 @@ class Products : public Unsettled {
   void OpenLibrary();
   const ProductCandidate& Decide(std::int64_t rows, const DeviceMatrix& w, ProductForm form);
   Decision MakeDecision(const MatrixShape& shape, RowRange range, const DeviceMatrix& w);
+  // What another shard decided, when it holds here.
+  std::optional<Decision> OfOtherShard(const std::string& key, RowRange range,
+                                       const DeviceMatrix& w, ProductForm form);
   // A decision of a file or table, when it holds here.
   std::optional<ProductCandidate> Recall(const std::string& text, RowRange range,
                                          const DeviceMatrix& w, ProductForm form);
+  void TellOtherShards(const std::string& key, const Decision& decision) const;
+  void Settle(const MatrixShape& shape, RowRange range, const DeviceMatrix& w, Decision& guess);
   // The fastest candidate, measured on account of the budget; nothing when there is no room for
   // that.
   std::optional<ProductCandidate> Measure(const MatrixShape& shape, RowRange range,

@@ -44,7 +44,8 @@ WeightForms::WeightForms(std::shared_ptr<const Device> device, const KernelOptio
       staging_(staging),
       pool_(options.threads),
       loader_(device_, pool_, staging_),
-      products_(device_, {options.fast, FileOfDecisions(device_->name), Deciding::kSoon}),
+      products_(device_,
+                {options.fast, FileOfDecisions(device_->name), Deciding::kSoon, options.of_shards}),
       quantised_products_(device_, products_) {}
 
 void WeightForms::Expect(std::int64_t weights) {

@@ -317,6 +317,18 @@ __global__ void RotateKernel(RotateCall call) {
   }
 }
 
+// A block takes a row; each of its warps sums it, as there.
+__global__ void WholeNormKernel(WholeNorm norm, float* x) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  float* row = x + blockIdx.x * norm.stride;
+  const float scale = InverseRms(row, static_cast<int>(norm.values), norm.eps);
+  __syncthreads();
+  for (std::int64_t i = threadIdx.x; i < norm.values; i += blockDim.x) {
+    row[i] = __fmul_rn(__fmul_rn(row[i], scale), norm.weight[i]);
+  }
+}
+
 // --- The table of angles ------------------------------------------------------------------------
 constexpr int kTableThreads = 256;
 
@@ -357,6 +369,12 @@ void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call) {
     launch.shared_bytes = sizeof(float) * kRotatingWarps * static_cast<size_t>(layout.head_dim);
   }
   LaunchEarly(stream, launch, "rotate and store", kernel, call);
+}
+
+void NormWholeRows(cudaStream_t stream, const WholeNorm& norm, float* x) {
+  if (norm.rows == 0) return;
+  LaunchEarly(stream, LaunchShape{dim3(static_cast<unsigned>(norm.rows)), kRotatingWarps * 32},
+              "norm over all heads", WholeNormKernel, norm, x);
 }
 
 void FillRopeTable(cudaStream_t stream, const RopeAngles& angles, float* cosine, float* sine) {

@@ -39,6 +39,15 @@ struct RotateCall {
 
 void RotateAndStoreRows(cudaStream_t stream, const RotateCall& call);
 
+// The norm over all heads alone: rows of so many values with a stride, in place; the bits are those
+// of RotateAndStoreRows with whole_norm.
+struct WholeNorm {
+  std::int64_t rows = 0, values = 0, stride = 0;
+  const float* weight = nullptr;
+  float eps = 0.0f;
+};
+void NormWholeRows(cudaStream_t stream, const WholeNorm& norm, float* x);
+
 // The angles by which a step's rows rotate their queries and keys:
 // cosine and sine [rows, pairs] of position * inverse_frequency, times scale.
 struct RopeAngles {

@@ -2,6 +2,8 @@
 // activations: every value by itself. Norms are in norm.cu.
 #include "kernels/cuda/rows/row_kernels.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/rows/row_values.cuh"
 #include "kernels/cuda/rows/swiglu.cuh"
@@ -43,6 +45,43 @@ void CopyRows(cudaStream_t stream, const std::int32_t* index, const From* x, Row
     LaunchEarly(stream, ElementGrid(range, 1), "copy of rows", CopyRowsKernel<1, From, To>, index,
                 x, range, out);
   }
+}
+
+constexpr size_t kPiecesTogether = 24;
+
+struct ColumnCopies {
+  ColumnBytes pieces[kPiecesTogether];
+  std::int64_t rows = 0;
+  std::byte* out = nullptr;
+  std::int64_t out_stride = 0;
+};
+
+// A row of the grid for each piece; a thread copies a unit at a time.
+template <typename Unit>
+__global__ void CopyColumnsKernel(const __grid_constant__ ColumnCopies call) {
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Unit));
+  const ColumnBytes& piece = call.pieces[blockIdx.y];
+  const std::int64_t across = piece.count / kBytes, count = across * call.rows;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
+       i += step) {
+    const std::int64_t row = i / across, at = i % across * kBytes;
+    *reinterpret_cast<Unit*>(call.out + row * call.out_stride + piece.to + at) =
+        *reinterpret_cast<const Unit*>(piece.from + row * piece.stride + at);
+  }
+}
+
+template <typename Unit>
+void LaunchColumns(cudaStream_t stream, const ColumnCopies& call, size_t pieces,
+                   std::int64_t most_bytes) {
+  constexpr std::int64_t kMostBlocks = 512;  // of a piece
+  const std::int64_t units = most_bytes / static_cast<std::int64_t>(sizeof(Unit)) * call.rows;
+  const auto blocks = static_cast<unsigned>(
+      std::clamp<std::int64_t>((units + kThreads - 1) / kThreads, 1, kMostBlocks));
+  // Not early: kernels of other streams come before it, which its own wait would not wait for.
+  CopyColumnsKernel<Unit>
+      <<<dim3(blocks, static_cast<unsigned>(pieces)), kThreads, 0, stream>>>(call);
+  CheckLaunch("copy of shards' columns");
 }
 
 // x[r] += delta[r] (+ bias), or x[r] += bias.
@@ -179,6 +218,31 @@ void LaunchForEveryValue(cudaStream_t stream, const RowLayout& range, Function f
 }
 
 }  // namespace
+
+void CopyColumnBytes(cudaStream_t stream, std::span<const ColumnBytes> pieces, std::int64_t rows,
+                     std::byte* out, std::int64_t out_stride) {
+  while (!pieces.empty()) {
+    const auto some = pieces.first(std::min(pieces.size(), kPiecesTogether));
+    pieces = pieces.subspan(some.size());
+    ColumnCopies call{{}, rows, out, out_stride};
+    std::int64_t most = 0;
+    auto ends = reinterpret_cast<std::uintptr_t>(out) | static_cast<std::uintptr_t>(out_stride);
+    for (size_t i = 0; i < some.size(); ++i) {
+      const ColumnBytes& piece = call.pieces[i] = some[i];
+      most = std::max(most, piece.count);
+      ends |= reinterpret_cast<std::uintptr_t>(piece.from) |
+              static_cast<std::uintptr_t>(piece.stride | piece.to | piece.count);
+    }
+    if (most * rows == 0) continue;
+    if (ends % 16 == 0) {
+      LaunchColumns<uint4>(stream, call, some.size(), most);
+    } else if (ends % 4 == 0) {
+      LaunchColumns<std::uint32_t>(stream, call, some.size(), most);
+    } else {
+      LaunchColumns<std::uint16_t>(stream, call, some.size(), most);
+    }
+  }
+}
 
 void RowsToFloat32(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, float* out) {
   CopyRows(stream, nullptr, x, range, out);

@@ -5,7 +5,9 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/experts.h"
 
@@ -42,6 +44,17 @@ void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const float* tab
                float* out);
 void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloat16* table,
                RowLayout range, float* out);
+// Bytes of each row of some memory, which may be another device's, and where they come to lie in
+// the rows of another.
+struct ColumnBytes {
+  const std::byte* from = nullptr;  // those of the first row
+  std::int64_t stride = 0;          // from row to row
+  std::int64_t to = 0, count = 0;
+};
+// All of them in one launch (of a few, where there are many), which begins when everything before
+// it is done: on other streams too, where this one waits for them.
+void CopyColumnBytes(cudaStream_t stream, std::span<const ColumnBytes> pieces, std::int64_t rows,
+                     std::byte* out, std::int64_t out_stride);
 // out[i] = x[index[i]] for range.rows rows of out.
 void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowLayout range,
                 float* out);

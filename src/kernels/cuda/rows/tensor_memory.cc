@@ -2,6 +2,7 @@
 #include "kernels/cuda/rows/tensor_memory.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
 
@@ -156,6 +157,50 @@ Int8Rows CodesForWriting(const Tensor& tensor) {
   MakeCodes(memory);
   SetInt8Rows(memory, tensor.rows);
   return CodesIn(memory);
+}
+
+void GatherColumns(cudaStream_t stream, std::span<const ColumnPiece> pieces, Tensor& out) {
+  if (out.rows == 0) return;
+  const bool bf16 = IsBf16(pieces.front().x);
+  const std::int64_t element = bf16 ? 2 : 4;
+  std::vector<ColumnBytes> copies;
+  auto* target = bf16 ? reinterpret_cast<std::byte*>(Bf16ForWriting(out))
+                      : reinterpret_cast<std::byte*>(Float32ForWriting(out));
+  for (const auto& [x, columns] : pieces) {
+    BANYAN_CHECK(x.rows == out.rows && columns.from + columns.count <= x.columns &&
+                 columns.to + columns.count <= out.columns);
+    // As the rows are: nothing may be launched on the device that they belong to.
+    const TensorMemory& memory = Of(x);
+    BANYAN_CHECK(x.columns == memory.width);
+    BANYAN_CHECK(bf16 ? memory.bf16_rows >= x.rows : memory.bf16_rows == 0);
+    const auto* source = (bf16 ? memory.bf16 : memory.float32).As<std::byte>();
+    copies.push_back({source + columns.from * element, Stride(x.columns) * element,
+                      columns.to * element, columns.count * element});
+  }
+  CopyColumnBytes(stream, copies, out.rows, target, Stride(out.columns) * element);
+}
+
+void ClearRows(cudaStream_t stream, Tensor& x, Precision precision) {
+  const auto elements = static_cast<size_t>(x.rows * Stride(x.columns));
+  if (precision == Precision::kMixed) {
+    Check(cudaMemsetAsync(Bf16ForWriting(x), 0, elements * 2, stream), "clear");
+  } else {
+    Check(cudaMemsetAsync(Float32ForWriting(x), 0, elements * 4, stream), "clear");
+  }
+}
+
+void DownloadRows(const Device& device, const Tensor& x, std::int64_t row, std::span<float> out) {
+  const size_t columns = std::min(out.size(), static_cast<size_t>(x.columns));
+  const size_t rows = columns > 0 ? out.size() / columns : 0;
+  BANYAN_CHECK(row >= 0 && row + static_cast<std::int64_t>(rows) <= x.rows &&
+               rows * columns == out.size());
+  if (rows == 0) return;
+  const auto stride = static_cast<size_t>(Stride(x.columns)) * sizeof(float);
+  const float* source = Float32(x) + row * Stride(x.columns);
+  Check(cudaMemcpy2DAsync(out.data(), columns * sizeof(float), source, stride,
+                          columns * sizeof(float), rows, cudaMemcpyDeviceToHost, device.stream),
+        "copy to the host");
+  device.Synchronize();
 }
 
 RowOutput OutputForProducts(const Tensor& out, Precision precision) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/rows/row_kernels.h"
@@ -67,6 +68,12 @@ __nv_bfloat16* Bf16ForUpdate(const Tensor& tensor);
 Int8Rows Codes(const Tensor& tensor);
 // The same for a writer of all rows, who writes them as bf16 as well (after Bf16ForWriting).
 Int8Rows CodesForWriting(const Tensor& tensor);
+// See Kernels::Gather: within a device or from the memory of others.
+void GatherColumns(cudaStream_t stream, std::span<const ColumnPiece> pieces, Tensor& out);
+// As Kernels::Clear, in the form that products read.
+void ClearRows(cudaStream_t stream, Tensor& x, Precision precision);
+// As Kernels::Download.
+void DownloadRows(const Device& device, const Tensor& x, std::int64_t row, std::span<float> out);
 // Where an operation leaves all rows of what products read: bf16 when mixed.
 RowOutput OutputForProducts(const Tensor& out, Precision precision);
 
