@@ -55,7 +55,7 @@ void Kernels::Gather(std::span<const ColumnPiece> pieces, Tensor& out) {
 }
 
 void Kernels::EmbedRange(const StepInputs&, const Matrix&, std::int64_t, Tensor&) {
-  BANYAN_CHECK(false);  // where divides_tables_and_experts
+  BANYAN_CHECK(false);  // of a shard, like the two below
 }
 void Kernels::ExpertInner(const Tensor&, const ExpertCall&, ExpertRows, Tensor&) {
   BANYAN_CHECK(false);

@@ -331,8 +331,6 @@ class Kernels {
   virtual void Follow(const Kernels& /*other*/) {}
   // What each shard does now, for one who waits in vain: called from another thread.
   virtual std::string State() const { return {}; }
-  // Whether tables and experts can be divided too: the three functions below.
-  virtual bool divides_tables_and_experts() const { return false; }
   // Embed of the rows whose tokens are in [first, first + table.rows), by these rows of the whole
   // table; other rows of `out` stay. The table may belong to other kernels of this backend.
   virtual void EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,

@@ -242,15 +242,10 @@ class DecoderLoader {
       ExpertWeights expert;
       const StackedTensors gate_up_parts = tensors.GateUp(e);
       const StackedTensors down_parts = tensors.Down(e);
-      if (kernels_.divides_tables_and_experts()) {
-        const std::int64_t halves[] = {inner, inner};
-        expert.gate_up =
-            load_.DividedMatrix(gate_up_parts.pointers(), gate_up_parts.order, gate_up, halves);
-        expert.down = load_.DividedMatrix(down_parts.pointers(), {}, down);
-      } else {
-        expert.gate_up = load_.Matrix(gate_up_parts.pointers(), gate_up_parts.order, gate_up);
-        expert.down = load_.Matrix(down_parts.pointers(), {}, down);
-      }
+      const std::int64_t halves[] = {inner, inner};
+      expert.gate_up =
+          load_.DividedMatrix(gate_up_parts.pointers(), gate_up_parts.order, gate_up, halves);
+      expert.down = load_.DividedMatrix(down_parts.pointers(), {}, down);
       if (experts.bias) {
         const StackedTensors bias = tensors.GateUpBias(e);
         expert.gate_up_bias = load_.Vector(bias.pointers(), bias.order);

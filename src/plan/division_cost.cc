@@ -6,15 +6,11 @@
 namespace banyan {
 namespace {
 
-double Divided(double all, double whole, int shards) {
-  return whole + (std::max(all, whole) - whole) / shards;
-}
-
 ModelSizes SizesOfShard(const DivisionSizes& sizes, int shards) {
   ModelSizes own = sizes.model;
-  own.row_parameters = Divided(own.row_parameters, sizes.whole_row_parameters, shards);
-  own.logit_parameters = Divided(own.logit_parameters, sizes.whole_logit_parameters, shards);
-  own.weight_bytes *= ShardBytes(sizes, shards) / sizes.weight_bytes;
+  own.row_parameters /= shards;
+  own.logit_parameters /= shards;
+  own.weight_bytes /= shards;
   if (shards <= sizes.kv_heads) {  // the shard with the most heads
     const double share = std::ceil(static_cast<double>(sizes.kv_heads) / shards) / sizes.kv_heads;
     own.heads = static_cast<int>(std::ceil(own.heads * share));
@@ -32,10 +28,6 @@ double SecondsOfPhase(const ModelSizes& model, const StepWork& work, double step
 }
 
 }  // namespace
-
-double ShardBytes(const DivisionSizes& sizes, int shards) {
-  return Divided(sizes.weight_bytes, sizes.whole_bytes, shards);
-}
 
 double SecondsOfDivision(const DivisionSizes& sizes, const JobWork& work, int devices, int shards,
                          const MachineRates& machine, const LinkRates& link) {

@@ -7,16 +7,14 @@
 
 namespace banyan {
 
-// What shards divide of a model; all else each of them has, and computes, by itself.
+// What shards divide of a model: its weights, and the work with them.
 struct DivisionSizes {
-  ModelSizes model;                                             // of the whole model on one device
-  double weight_bytes = 0;                                      // resident
-  double whole_bytes = 0;                                       // of them, that every shard has
-  double whole_row_parameters = 0, whole_logit_parameters = 0;  // of ModelSizes'
-  int kv_heads = 0;                                             // shards beyond them keep all keys
-  double gathered_bytes = 0;                                    // of a row, all layers together
-  double gathered_logit_bytes = 0;                              // of a row whose logits are wanted
-  double gathers = 0;                                           // of a step
+  ModelSizes model;                 // of the whole model on one device
+  double weight_bytes = 0;          // resident
+  int kv_heads = 0;                 // shards beyond them keep all keys
+  double gathered_bytes = 0;        // of a row, all layers together
+  double gathered_logit_bytes = 0;  // of a row whose logits are wanted
+  double gathers = 0;               // of a step
 };
 
 // Between two devices, each way, while all others are busy too.
@@ -38,7 +36,5 @@ struct JobWork {
 [[nodiscard]] double SecondsOfDivision(const DivisionSizes& sizes, const JobWork& work, int devices,
                                        int shards, const MachineRates& machine,
                                        const LinkRates& link);
-// Bytes of weights on one of so many shards.
-[[nodiscard]] double ShardBytes(const DivisionSizes& sizes, int shards);
 
 }  // namespace banyan

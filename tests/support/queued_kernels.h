@@ -107,7 +107,6 @@ class QueuedKernels final : public ForwardingKernels {
 
   bool asynchronous() const override { return true; }
   void EnterThread() override { timeline_->current = this; }
-  bool divides_tables_and_experts() const override { return inner().divides_tables_and_experts(); }
 
   void Upload(const Batch& batch, const AttentionPlan& plan, const PendingChoices* earlier,
               std::unique_ptr<StepInputs>& step) override {

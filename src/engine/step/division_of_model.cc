@@ -19,15 +19,6 @@ LinkRates LinkOf(const Model::Parts& model, const MachineRates& rates) {
   return {rates.bytes_per_second / 2.0, kHostGather};
 }
 
-double ValuesOf(const MatrixRef& matrix) {
-  if (matrix == nullptr) return 0.0;
-  return static_cast<double>(matrix->rows) * static_cast<double>(matrix->columns);
-}
-
-double ValuesOf(const ExpertWeights& expert) {
-  return ValuesOf(expert.gate_up) + ValuesOf(expert.down);
-}
-
 // What a row of a layer brings to the other shards, in bytes.
 double GatheredOf(const LayerWeights& layer, double reduced) {
   const auto rows = [](const MatrixRef& matrix) {
@@ -42,36 +33,22 @@ double GatheredOf(const LayerWeights& layer, double reduced) {
 
 DivisionSizes DivisionOf(const Model::Parts& model) {
   const ModelWeights& weights = model.weights;
-  const bool divides_all = model.kernels->divides_tables_and_experts();
-  const bool tied = weights.logits == weights.embedding;
   DivisionSizes sizes;
   sizes.model = SizesOf(model);
   sizes.kv_heads = std::max(1, model.config.kv_heads);
   const bool mixed = model.kernels->options().precision == Precision::kMixed;
   const double reduced = mixed && model.kernels->asynchronous() ? 2.0 : 4.0;
-  double whole = 0.0;
-  if (!divides_all) {
-    whole = ValuesOf(weights.embedding) + ValuesOf(weights.inputs.embedding);
-    if (tied) sizes.whole_logit_parameters = ValuesOf(weights.embedding);
-  }
   for (const LayerWeights& layer : weights.layers) {
     sizes.gathered_bytes += GatheredOf(layer, reduced);
     sizes.gathers += 5;
     if (layer.experts == nullptr) continue;
-    const std::vector<ExpertWeights>& experts = layer.experts->experts;
-    if (divides_all) continue;
-    whole += static_cast<double>(experts.size()) * ValuesOf(experts.front());
-    sizes.whole_row_parameters += model.config.experts.rule.chosen * ValuesOf(experts.front());
+    const auto inner =
+        static_cast<double>(model.config.experts.rule.chosen * layer.experts->inner());
+    sizes.gathered_bytes += reduced * inner + 4.0 * static_cast<double>(layer.experts->hidden());
   }
   sizes.gathered_logit_bytes = 4.0 * model.config.vocab_size;
-  // Shards that are there now have what is not divided once each.
   const double shards = std::max(1, model.kernels->options().shards);
-  const auto all = static_cast<double>(weights.parameters);
-  const auto resident = static_cast<double>(weights.bytes);
-  const double of_value = resident / std::max(1.0, all + (shards - 1.0) * whole);
-  sizes.weight_bytes = std::max(1.0, of_value * all);
-  sizes.whole_bytes = of_value * whole;
-  sizes.model.weight_bytes *= sizes.weight_bytes / std::max(1.0, resident);
+  sizes.weight_bytes = std::max(1.0, static_cast<double>(weights.bytes));
   if (shards > sizes.kv_heads) sizes.model.kv_bytes_per_key /= shards;
   return sizes;
 }
@@ -96,7 +73,7 @@ std::vector<DevicesPrediction> PredictDevices(const Model::Parts& model, const M
     DevicesPrediction& prediction = predictions.emplace_back();
     prediction.devices = count;
     prediction.weight_bytes = static_cast<std::int64_t>(sizes.weight_bytes);
-    prediction.shard_bytes = static_cast<std::int64_t>(ShardBytes(sizes, count));
+    prediction.shard_bytes = prediction.weight_bytes / count;
     prediction.seconds_by_document =
         SecondsOfDivision(sizes, job, std::min(count, documents), 1, rates, link);
     if (count > 1) {

@@ -84,7 +84,6 @@ class CpuKernels : public Kernels {
   void MatMulGlu(const Tensor& x, const GatedProduct& product, Tensor& scratch,
                  Tensor& out) override;
   void AddLowRank(const LowRankCall& call, const Tensor& x, Tensor& out) override;
-  bool divides_tables_and_experts() const override { return true; }
   void EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
                   Tensor& out) override;
   void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows,

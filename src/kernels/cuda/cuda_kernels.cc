@@ -199,8 +199,12 @@ class CudaKernels : public Kernels {
   }
 
   void Embed(const StepInputs& step, const Matrix& table, Tensor& out) override {
+    EmbedRange(step, table, 0, out);
+  }
+  void EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
+                  Tensor& out) override {
     BANYAN_CHECK(out.rows == step.rows);
-    weights_.Embed(OnDevice(step).tokens, table, out);
+    weights_.Embed(OnDevice(step).tokens, table, first, out);
   }
 
   void RmsNorm(const Tensor& x, const Vector& weight, float eps, Tensor& out) override {
@@ -384,6 +388,14 @@ class CudaKernels : public Kernels {
 
   void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
     experts_.Mix(x, call, out);
+  }
+  void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows,
+                   Tensor& inner) override {
+    experts_.Inner(x, call, rows, inner);
+  }
+  void ExpertOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& all,
+                     Tensor& out) override {
+    experts_.Outputs(call, rows, all, out);
   }
 
   void RotateAndStore(const StepInputs& step, int layer, const AttentionShape& shape,

@@ -343,7 +343,6 @@ class ReferenceKernels final : public Kernels {
     reference::AddLowRank(AsStep(call.step), call.rows, static_cast<const FactorTable&>(call.table),
                           x, out);
   }
-  bool divides_tables_and_experts() const override { return true; }
   void EmbedRange(const StepInputs& step, const Matrix& table, std::int64_t first,
                   Tensor& out) override {
     reference::EmbedRange(AsStep(step), AsFloats(table), first, out);

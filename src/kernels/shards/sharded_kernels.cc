@@ -177,7 +177,6 @@ std::shared_ptr<const Matrix> ShardedKernels::LoadDivided(std::span<const HostTe
 }
 
 std::shared_ptr<const Matrix> ShardedKernels::LoadTable(std::span<const HostTensor* const> parts) {
-  if (!divides_tables_and_experts()) return LoadMatrix(parts, {});
   return LoadDivided(parts, {}, {});
 }
 

@@ -11,8 +11,7 @@
 // turn, so that its shard may write the next part while they read: one meeting for each gather.
 //
 // An embedding is divided by its rows, experts by the outputs of their two products. Each shard has
-// all of: adapters kept apart, states, the keys of layers with fewer key heads than shards, and, on
-// cuda, embeddings (with logits that share their weights) and experts.
+// all of: adapters kept apart, states, and the keys of layers with fewer key heads than shards.
 #pragma once
 
 #include <array>
@@ -45,7 +44,6 @@ class ShardedKernels final : public Kernels {
   void EnterThread() override { shard(0).EnterThread(); }
   bool asynchronous() const override { return first().asynchronous(); }
   std::string State() const override;
-  bool divides_tables_and_experts() const override { return first().divides_tables_and_experts(); }
   MachineRates MeasureRates() override { return shard(0).MeasureRates(); }
   std::vector<double> TimeRuns(const TimedRuns& runs, const std::function<void()>& work) override;
 
@@ -126,13 +124,15 @@ class ShardedKernels final : public Kernels {
 
  private:
   // What a shard computes before it is gathered: parts that others read, in two rooms in turn (of
-  // ordinary width and of logits); the two halves of a gated product, queries and keys of its
-  // heads, a norm over all of them.
+  // ordinary width, of logits, of experts' inner values); the two halves of a gated product,
+  // queries and keys of its heads, a norm over all of them.
   enum Room {
     kPart,
     kOtherPart,
     kWidePart,
     kOtherWidePart,
+    kInner,
+    kOtherInner,
     kHalves,
     kHeads,
     kWholeNorm,

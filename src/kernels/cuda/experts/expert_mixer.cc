@@ -51,12 +51,17 @@ QuantisedRows Within(const QuantisedRows& all, std::int64_t first_row, std::int6
   return some;
 }
 
+const DeviceMatrix* OnDevice(const std::shared_ptr<const Matrix>& matrix) {
+  return static_cast<const DeviceMatrix*>(matrix.get());
+}
+
 // Which rows of a matrix a part has.
 struct RowsOfPart {
   std::int64_t first = 0, count = 0;
 };
 
 Placed Place(const std::vector<ExpertMatrix>& experts, const std::vector<RowsOfPart>& ranges) {
+  if (experts.empty()) return {};
   const DeviceMatrix& first = *experts.front().matrix;
   Placed placed;
   for (const RowsOfPart& range : ranges) {
@@ -83,6 +88,18 @@ Placed Place(const std::vector<ExpertMatrix>& experts, const std::vector<RowsOfP
   return placed;
 }
 
+// One matrix of every expert; none where a shard has no rows of it.
+std::vector<ExpertMatrix> MatricesOf(const std::vector<ExpertWeights>& experts,
+                                     std::shared_ptr<const Matrix> ExpertWeights::*matrix,
+                                     std::shared_ptr<const Vector> ExpertWeights::*bias) {
+  std::vector<ExpertMatrix> all;
+  for (const ExpertWeights& expert : experts) {
+    if (expert.*matrix == nullptr) return {};
+    all.push_back({OnDevice(expert.*matrix), Values((expert.*bias).get())});
+  }
+  return all;
+}
+
 void CheckSameForm(const std::vector<ExpertMatrix>& experts) {
   for (const ExpertMatrix& expert : experts) {
     if (SameForm(*expert.matrix, *experts.front().matrix)) continue;
@@ -92,7 +109,9 @@ void CheckSameForm(const std::vector<ExpertMatrix>& experts) {
 }
 
 // All rows, as they are stored.
-std::vector<RowsOfPart> StoredParts(const DeviceMatrix& matrix) {
+std::vector<RowsOfPart> StoredParts(const std::vector<ExpertMatrix>& experts) {
+  if (experts.empty()) return {};
+  const DeviceMatrix& matrix = *experts.front().matrix;
   if (matrix.form != WeightForm::kQuantised) return {{0, matrix.rows}};
   std::vector<RowsOfPart> parts;
   for (const QuantisedRows& rows : matrix.quantised) parts.push_back({rows.first_row, rows.rows});
@@ -100,7 +119,9 @@ std::vector<RowsOfPart> StoredParts(const DeviceMatrix& matrix) {
 }
 
 // Whether the halves of the rows are of one form, so that a kernel can multiply both at once.
-bool HalvesMatch(const DeviceMatrix& matrix) {
+bool HalvesMatch(const std::vector<ExpertMatrix>& experts) {
+  if (experts.empty()) return false;
+  const DeviceMatrix& matrix = *experts.front().matrix;
   const std::int64_t half = matrix.rows / 2;
   if (matrix.form == WeightForm::kBF16) return true;
   if (matrix.form != WeightForm::kQuantised) return false;
@@ -120,10 +141,6 @@ std::vector<CUtensorMap> MapsOf(const Placed& placed, size_t experts) {
   return maps;
 }
 
-const DeviceMatrix* OnDevice(const std::shared_ptr<const Matrix>& matrix) {
-  return static_cast<const DeviceMatrix*>(matrix.get());
-}
-
 }  // namespace
 
 std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights> experts,
@@ -132,24 +149,21 @@ std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights
   auto table = std::make_shared<DeviceExperts>();
   table->numbers = std::move(numbers);
   table->experts = std::move(experts);
-  std::vector<ExpertMatrix> gate_up, down;
-  for (const ExpertWeights& expert : table->experts) {
-    gate_up.push_back({OnDevice(expert.gate_up), Values(expert.gate_up_bias.get())});
-    down.push_back({OnDevice(expert.down), Values(expert.down_bias.get())});
-  }
+  const std::vector<ExpertMatrix> gate_up =
+      MatricesOf(table->experts, &ExpertWeights::gate_up, &ExpertWeights::gate_up_bias);
+  const std::vector<ExpertMatrix> down =
+      MatricesOf(table->experts, &ExpertWeights::down, &ExpertWeights::down_bias);
   CheckSameForm(gate_up);
   CheckSameForm(down);
-  const DeviceMatrix& first = *gate_up.front().matrix;
-  const std::int64_t inner = first.rows / 2;
-  std::vector<Placed> all = {Place(gate_up, StoredParts(first)),
-                             Place(down, StoredParts(*down.front().matrix))};
-  const bool mixed = first.form != WeightForm::kF32;
+  std::vector<Placed> all = {Place(gate_up, StoredParts(gate_up)), Place(down, StoredParts(down))};
+  const bool mixed = precision_ == Precision::kMixed;
   int most = kManyExpertRows;
   for (const Placed& placed : all) {
     for (const ExpertPart& part : placed.parts) most = std::min(most, MostRowsOfExpertTile(part));
   }
   const bool wide = most > 0;
-  const bool gated = wide && HalvesMatch(first);  // the plain kernels have no gate
+  const bool gated = wide && HalvesMatch(gate_up);  // the plain kernels have no gate
+  const std::int64_t inner = gate_up.empty() ? 0 : gate_up.front().matrix->rows / 2;
   all.push_back(gated ? Place(gate_up, {{0, inner}}) : Placed{});
   all.push_back(gated ? Place(gate_up, {{inner, inner}}) : Placed{});
   table->tiling = {mixed ? kFewExpertRows : 0, wide ? most : kPlainExpertRows};
@@ -199,73 +213,111 @@ std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights
   return table;
 }
 
-void ExpertMixer::Mix(const Tensor& x, const ExpertCall& call, Tensor& out) {
+ExpertRoutes ExpertMixer::RoutesFor(const ExpertCall& call, ExpertRows rows) {
   const auto& table = static_cast<const DeviceExperts&>(call.table);
-  const ExpertScratch& scratch = call.scratch;
-  const cudaStream_t stream = device_->stream;
   const int chosen = call.rule.chosen, experts = static_cast<int>(table.experts.size());
+  const std::int64_t count = rows.end - rows.begin;
   BANYAN_CHECK(chosen >= 1 && chosen <= std::min(experts, kMostChosen));
-  BANYAN_CHECK(call.scores.columns == experts && call.scores.rows == x.rows && out.rows == x.rows &&
-               scratch.input.rows >= chosen);
-  const bool mixed = precision_ == Precision::kMixed;
-  const std::int64_t batch = std::min(scratch.input.rows / chosen, kDeviceExpertRows);
-  const std::int64_t hidden_stride = Stride(x.columns);
-  const float* scores = Float32(call.scores);
-  const void* source = mixed ? static_cast<const void*>(Bf16(x)) : Float32(x);
-  float* target = Float32ForWriting(out);
+  BANYAN_CHECK(call.scores.columns == experts && count > 0 && count <= kDeviceExpertRows);
+  return RoutesIn(routes_.As<void>(), static_cast<int>(count), experts, chosen, table.tiling);
+}
+
+// In the form that products read.
+const void* ExpertMixer::InputOf(const Tensor& x) const {
+  if (precision_ == Precision::kMixed) return Bf16(x);
+  return Float32(x);
+}
+
+void ExpertMixer::Inner(const Tensor& x, const ExpertCall& call, ExpertRows rows,
+                        const Tensor& inner) {
+  MultiplyInner(InputOf(x), Stride(x.columns), call, rows, inner);
+}
+
+void ExpertMixer::MultiplyInner(const void* x, std::int64_t x_stride, const ExpertCall& call,
+                                ExpertRows rows, const Tensor& inner) {
+  const auto& table = static_cast<const DeviceExperts&>(call.table);
+  const ExpertRoutes routes = RoutesFor(call, rows);
+  const std::int64_t scores_stride = Stride(call.scores.columns);
+  RouteRows(device_->stream, Float32(call.scores) + rows.begin * scores_stride, scores_stride,
+            {call.rule.shares, call.rule.scale, table.share_scales.As<float>(),
+             table.choice_biases.As<float>()},
+            routes);
+  if (inner.columns == 0) return;
+  const std::int64_t slots = routes.slots();
+  const std::int64_t element = precision_ == Precision::kMixed ? 2 : 4;
+  ExpertProduct product;
+  product.x = static_cast<const std::byte*>(x) + rows.begin * x_stride * element;
+  product.by_row = true;
+  product.gate = call.rule.gate;
+  if (table.tiling.many > kPlainExpertRows && routes.most_many() > 0) {
+    __nv_bfloat16* input = Bf16ForWriting(call.scratch.input.Prefix(slots));
+    GatherExpertRows(device_->stream, routes, static_cast<const __nv_bfloat16*>(product.x),
+                     x_stride, input);
+    product.x_of_slots = input;
+  }
+  const RowOutput inner_out = OutputForProducts(inner, precision_);
+  if (!table.gate.empty()) {
+    product.part = table.gate.front();
+    product.up = &table.up.front();
+    product.out = inner_out;
+    product.out_stride = Stride(inner.columns);
+    MultiplyExperts(device_->stream, routes, product);
+    return;
+  }
+  const Tensor gate_up = call.scratch.gate_up.Prefix(slots);
+  float* halves = Float32ForWriting(gate_up);
+  product.out = {halves, nullptr};
+  product.out_stride = Stride(gate_up.columns);
+  for (const ExpertPart& part : table.gate_up) {
+    product.part = part;
+    MultiplyExperts(device_->stream, routes, product);
+  }
+  GateExperts(device_->stream, call.rule.gate, halves, product.out_stride,
+              {slots, inner.columns, Stride(inner.columns)}, inner_out);
+}
+
+void ExpertMixer::Outputs(const ExpertCall& call, ExpertRows rows, const Tensor& inner,
+                          Tensor& out) {
+  // What is there of earlier rows stays.
+  float* target = rows.begin == 0 ? Float32ForWriting(out) : Float32(out);
+  BANYAN_CHECK(call.scratch.output.columns == out.columns);
+  MultiplyOutputs(call, rows, inner, target, false);
+}
+
+void ExpertMixer::MultiplyOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& inner,
+                                  float* out, bool routes_are_there) {
+  const auto& table = static_cast<const DeviceExperts&>(call.table);
+  const ExpertRoutes routes = RoutesFor(call, rows);
+  const Tensor output = call.scratch.output.Prefix(routes.slots());
+  BANYAN_CHECK(inner.rows == routes.slots());
+  ExpertProduct product;
+  product.x = InputOf(inner);
+  product.gate = call.rule.gate;
+  product.routes_are_there = routes_are_there;
+  float* outputs = Float32ForWriting(output);
+  product.out = {outputs, nullptr};
+  product.out_stride = Stride(output.columns);
+  for (const ExpertPart& part : table.down) {
+    product.part = part;
+    MultiplyExperts(device_->stream, routes, product);
+  }
+  SumExperts(device_->stream, routes, outputs,
+             {rows.end - rows.begin, output.columns, product.out_stride},
+             out + rows.begin * product.out_stride);
+}
+
+void ExpertMixer::Mix(const Tensor& x, const ExpertCall& call, Tensor& out) {
+  const std::int64_t chosen = call.rule.chosen;
+  BANYAN_CHECK(call.scores.rows == x.rows && out.rows == x.rows &&
+               call.scratch.input.rows >= chosen);
+  const std::int64_t batch = std::min(call.scratch.input.rows / chosen, kDeviceExpertRows);
+  const void* source = InputOf(x);
+  float* target = Float32ForWriting(out);  // x and out may be one tensor
   for (std::int64_t begin = 0; begin < x.rows; begin += batch) {
-    const std::int64_t rows = std::min(batch, x.rows - begin), slots = rows * chosen;
-    const ExpertRoutes routes =
-        RoutesIn(routes_.As<void>(), static_cast<int>(rows), experts, chosen, table.tiling);
-    RouteRows(stream, scores + begin * Stride(call.scores.columns), Stride(call.scores.columns),
-              {call.rule.shares, call.rule.scale, table.share_scales.As<float>(),
-               table.choice_biases.As<float>()},
-              routes);
-    const Tensor inner = scratch.inner.Prefix(slots), output = scratch.output.Prefix(slots);
-    const std::int64_t element = mixed ? 2 : 4;
-    ExpertProduct product;
-    product.x = static_cast<const std::byte*>(source) + begin * hidden_stride * element;
-    product.by_row = true;
-    product.gate = call.rule.gate;
-    if (table.tiling.many > kPlainExpertRows && routes.most_many() > 0) {
-      __nv_bfloat16* input = Bf16ForWriting(scratch.input.Prefix(slots));
-      GatherExpertRows(stream, routes, static_cast<const __nv_bfloat16*>(product.x), hidden_stride,
-                       input);
-      product.x_of_slots = input;
-    }
-    const RowOutput inner_out = OutputForProducts(inner, precision_);
-    if (!table.gate.empty()) {
-      product.part = table.gate.front();
-      product.up = &table.up.front();
-      product.out = inner_out;
-      product.out_stride = Stride(inner.columns);
-      MultiplyExperts(stream, routes, product);
-      product.up = nullptr;
-    } else {
-      const Tensor gate_up = scratch.gate_up.Prefix(slots);
-      float* halves = Float32ForWriting(gate_up);
-      product.out = {halves, nullptr};
-      product.out_stride = Stride(gate_up.columns);
-      for (const ExpertPart& part : table.gate_up) {
-        product.part = part;
-        MultiplyExperts(stream, routes, product);
-      }
-      GateExperts(stream, call.rule.gate, halves, product.out_stride,
-                  {slots, inner.columns, Stride(inner.columns)}, inner_out);
-    }
-    product.x = mixed ? static_cast<const void*>(inner_out.bf16)
-                      : static_cast<const void*>(inner_out.float32);
-    product.by_row = false;
-    product.routes_are_there = true;
-    float* outputs = Float32ForWriting(output);
-    product.out = {outputs, nullptr};
-    product.out_stride = Stride(output.columns);
-    for (const ExpertPart& part : table.down) {
-      product.part = part;
-      MultiplyExperts(stream, routes, product);
-    }
-    SumExperts(stream, routes, outputs, {rows, out.columns, Stride(out.columns)},
-               target + begin * Stride(out.columns));
+    const ExpertRows rows{begin, std::min(begin + batch, x.rows)};
+    const Tensor inner = call.scratch.inner.Prefix((rows.end - rows.begin) * chosen);
+    MultiplyInner(source, Stride(x.columns), call, rows, inner);
+    MultiplyOutputs(call, rows, inner, target, true);
   }
 }
 

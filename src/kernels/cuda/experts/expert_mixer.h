@@ -33,8 +33,19 @@ class ExpertMixer {
   std::shared_ptr<const ExpertTable> Gather(std::vector<ExpertWeights> experts,
                                             ExpertNumbers numbers);
   void Mix(const Tensor& x, const ExpertCall& call, Tensor& out);
+  // Its two parts, for at most kDeviceExpertRows rows, one after the other (Kernels::ExpertInner
+  // and ExpertOutputs): routes of the first serve the second.
+  void Inner(const Tensor& x, const ExpertCall& call, ExpertRows rows, const Tensor& inner);
+  void Outputs(const ExpertCall& call, ExpertRows rows, const Tensor& inner, Tensor& out);
 
  private:
+  ExpertRoutes RoutesFor(const ExpertCall& call, ExpertRows rows);
+  const void* InputOf(const Tensor& x) const;
+  void MultiplyInner(const void* x, std::int64_t x_stride, const ExpertCall& call, ExpertRows rows,
+                     const Tensor& inner);
+  void MultiplyOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& inner, float* out,
+                       bool routes_are_there);
+
   std::shared_ptr<const Device> device_;
   Precision precision_;
   DeviceMemory routes_;  // of a batch of rows; made with the first table

@@ -82,20 +82,24 @@ std::shared_ptr<const Vector> WeightForms::LoadVector(std::span<const float> val
   return vector;
 }
 
-void WeightForms::Embed(const std::int32_t* tokens, const Matrix& table, Tensor& out) {
+void WeightForms::Embed(const std::int32_t* tokens, const Matrix& table, std::int64_t first,
+                        Tensor& out) {
   const DeviceMatrix& matrix = OnDevice(table);
   BANYAN_CHECK(matrix.columns == out.columns && matrix.form != WeightForm::kInt8);
   const RowLayout range{out.rows, out.columns, Stride(out.columns)};
   const cudaStream_t stream = device_->stream;
   float* target = Float32ForWriting(out);
   if (matrix.form == WeightForm::kF32) {
-    EmbedRows(stream, tokens, matrix.memory.As<float>(), range, target);
+    EmbedRows(stream, tokens, TableRows<float>{matrix.memory.As<float>(), first, matrix.rows},
+              range, target);
   } else if (matrix.form == WeightForm::kQuantised) {
-    for (const QuantisedRows& rows : matrix.quantised) {
+    for (QuantisedRows rows : matrix.quantised) {
+      rows.first_row += first;
       EmbedQuantisedRows(stream, tokens, rows, range, target);
     }
   } else {
-    EmbedRows(stream, tokens, matrix.memory.As<__nv_bfloat16>(), range, target);
+    const TableRows<__nv_bfloat16> own{matrix.memory.As<__nv_bfloat16>(), first, matrix.rows};
+    EmbedRows(stream, tokens, own, range, target);
   }
 }
 

@@ -29,7 +29,8 @@ class WeightForms {
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values);
 
   // out[r] = table[tokens[r]], float32.
-  void Embed(const std::int32_t* tokens, const Matrix& table, Tensor& out);
+  // The table has rows [first, first + table.rows) of an embedding; other rows of `out` stay.
+  void Embed(const std::int32_t* tokens, const Matrix& table, std::int64_t first, Tensor& out);
   // The product, left in `target`, which is the memory of `out`. In float32 only kFloat32 and kAdd.
   void Multiply(const Tensor& x, const Matrix& w, const Products::Target& target,
                 const Tensor& out);

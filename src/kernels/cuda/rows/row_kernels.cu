@@ -34,6 +34,31 @@ __global__ void CopyRowsKernel(const std::int32_t* index, const From* x, RowLayo
   }
 }
 
+// out[r] = row tokens[r] of the table.
+template <int kEach, typename From>
+__global__ void EmbedRowsKernel(const std::int32_t* tokens, TableRows<From> table, RowLayout range,
+                                float* out) {
+  LetNextKernelStart();
+  WaitForEarlierKernels();
+  const std::int64_t c = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kEach;
+  if (c >= range.columns) return;
+  for (std::int64_t r = blockIdx.y; r < range.rows; r += gridDim.y) {
+    const std::int64_t at = tokens[r] - table.first;
+    if (at < 0 || at >= table.count) continue;
+    Store<kEach>(out + r * range.stride + c, Load<kEach>(table.rows + at * range.stride + c));
+  }
+}
+
+template <typename From>
+void CopyEmbeddings(cudaStream_t stream, const std::int32_t* tokens, TableRows<From> table,
+                    RowLayout range, float* out) {
+  if (range.empty()) return;
+  const bool whole = range.columns % 8 == 0;
+  LaunchEarly(stream, ElementGrid(range, whole ? 8 : 1), "embedding",
+              whole ? EmbedRowsKernel<8, From> : EmbedRowsKernel<1, From>, tokens, table, range,
+              out);
+}
+
 template <typename From, typename To>
 void CopyRows(cudaStream_t stream, const std::int32_t* index, const From* x, RowLayout range,
               To* out) {
@@ -250,13 +275,13 @@ void RowsToFloat32(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range,
 void RowsToBf16(cudaStream_t stream, const float* x, RowLayout range, __nv_bfloat16* out) {
   CopyRows(stream, nullptr, x, range, out);
 }
-void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const float* table, RowLayout range,
-               float* out) {
-  CopyRows(stream, tokens, table, range, out);
-}
-void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloat16* table,
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, TableRows<float> table,
                RowLayout range, float* out) {
-  CopyRows(stream, tokens, table, range, out);
+  CopyEmbeddings(stream, tokens, table, range, out);
+}
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, TableRows<__nv_bfloat16> table,
+               RowLayout range, float* out) {
+  CopyEmbeddings(stream, tokens, table, range, out);
 }
 void GatherRows(cudaStream_t stream, const std::int32_t* index, const float* x, RowLayout range,
                 float* out) {

@@ -39,10 +39,17 @@ struct RowOutput {
 void RowsToFloat32(cudaStream_t stream, const __nv_bfloat16* x, RowLayout range, float* out);
 void RowsToBf16(cudaStream_t stream, const float* x, RowLayout range, __nv_bfloat16* out);
 
-// out[r] = table[tokens[r]]; the table is float32 or bf16 with rows of range.stride elements.
-void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const float* table, RowLayout range,
-               float* out);
-void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, const __nv_bfloat16* table,
+// Rows [first, first + count) of a table of float32 or bf16, of RowLayout::stride elements each;
+// they may be another device's.
+template <typename Value>
+struct TableRows {
+  const Value* rows = nullptr;
+  std::int64_t first = 0, count = 0;
+};
+// out[r] = row tokens[r] of the table, for those that lie in it; other rows stay.
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, TableRows<float> table,
+               RowLayout range, float* out);
+void EmbedRows(cudaStream_t stream, const std::int32_t* tokens, TableRows<__nv_bfloat16> table,
                RowLayout range, float* out);
 // Bytes of each row of some memory, which may be another device's, and where they come to lie in
 // the rows of another.
