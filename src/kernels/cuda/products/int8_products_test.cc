@@ -331,6 +331,27 @@ TEST_F(CudaInt8Kernels, ARowHasItsBitsInEveryNumberOfRows) {
   }
 }
 
+// Blocks of several widths share their tensors; a width that is padded is cleared before it is
+// written, not after.
+TEST_F(CudaInt8Kernels, GatesInATensorOfAnotherWidth) {
+  constexpr std::int64_t kHidden = 32, kWide = 64;
+  const HostMatrix x = optest::RandomMatrix(40, kHidden, 11);
+  for (const std::int64_t inner : {24, 8}) {
+    const auto up = Load(*cuda_, optest::RandomMatrix(2 * inner, kHidden, 12));
+    const auto gated = [&](Tensor scratch, Tensor out, std::int64_t rows) {
+      cuda_->MatMulGlu(optest::Fill(*cuda_, x.Rows(0, rows)), {*up}, scratch, out);
+      return optest::Read(*cuda_, out).values;
+    };
+    for (const std::int64_t rows : {1, 16, 17, 40}) {
+      const auto alone =
+          gated(cuda_->NewTensor(rows, 2 * inner), cuda_->NewTensor(rows, inner), rows);
+      const Tensor scratch = cuda_->NewTensor(rows, 2 * kWide), out = cuda_->NewTensor(rows, kWide);
+      optest::ExpectSameBits(gated(scratch.Narrow(rows, 2 * inner), out.Narrow(rows, inner), rows),
+                             alone, std::to_string(rows) + " rows of " + std::to_string(inner));
+    }
+  }
+}
+
 // The norm's own codes are those of its bf16 rows: a product after reading the rows back, which
 // makes codes anew, has the same bits.
 TEST_F(CudaInt8Kernels, CodesOfTheNormAreThoseOfItsRows) {

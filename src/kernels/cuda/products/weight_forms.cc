@@ -113,7 +113,7 @@ void WeightForms::Multiply(const Tensor& x, const Matrix& w, const Products::Tar
     Int8Target int8{target.form, target.out, target.bias, target.scratch, {}};
     if (target.form == ProductForm::kSwiGlu) int8.codes = CodesForWriting(out);
     const bool has_codes = MultiplyInt8(*device_, Codes(x), x.rows, matrix, int8);
-    if (target.form == ProductForm::kSwiGlu && !has_codes) Bf16ForWriting(out);
+    if (target.form == ProductForm::kSwiGlu && !has_codes) DropCodes(out);
   } else if (mixed_) {
     const __nv_bfloat16* source = Bf16(x);
     if (matrix.form == WeightForm::kQuantised) {

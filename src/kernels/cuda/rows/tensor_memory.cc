@@ -159,6 +159,8 @@ Int8Rows CodesForWriting(const Tensor& tensor) {
   return CodesIn(memory);
 }
 
+void DropCodes(const Tensor& tensor) { SetInt8Rows(Of(tensor), 0); }
+
 void GatherColumns(cudaStream_t stream, std::span<const ColumnPiece> pieces, Tensor& out) {
   if (out.rows == 0) return;
   const bool bf16 = IsBf16(pieces.front().x);

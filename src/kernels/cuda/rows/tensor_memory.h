@@ -68,6 +68,8 @@ __nv_bfloat16* Bf16ForUpdate(const Tensor& tensor);
 Int8Rows Codes(const Tensor& tensor);
 // The same for a writer of all rows, who writes them as bf16 as well (after Bf16ForWriting).
 Int8Rows CodesForWriting(const Tensor& tensor);
+// That writer left the bf16 rows alone.
+void DropCodes(const Tensor& tensor);
 // See Kernels::Gather: within a device or from the memory of others.
 void GatherColumns(cudaStream_t stream, std::span<const ColumnPiece> pieces, Tensor& out);
 // As Kernels::Clear, in the form that products read.
