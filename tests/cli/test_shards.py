@@ -124,7 +124,7 @@ def refusals() -> None:
         refused("--tensor-parallel", "--tensor-parallel", shards)
     refused("one device or a multiple of 2, found 3", "--tensor-parallel", "2", "--device", "cpu,cpu,cpu")
     if DEVICE == "cuda":
-        refused("--fast with --tensor-parallel 2", "--tensor-parallel", "2", "--device", "cuda", "--fast")
+        refused("--fast with --tensor-parallel 2", "--tensor-parallel", "2", "--device", "cuda", "--precision", "mixed", "--fast")
 
 
 def devices() -> None:
