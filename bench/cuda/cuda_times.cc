@@ -171,10 +171,11 @@ int Main(int argc, char** argv) {
   }
   if (experts) {
     ExpertTimes times(*std::max_element(rows.begin(), rows.end()));
-    times.Report("bf16", std::nullopt, rows);
-    times.Report("q8_0", QuantisedForm::kQ8_0, rows);
-    times.Report("q4_k", QuantisedForm::kQ4_K, rows);
-    times.Report("mxfp4", QuantisedForm::kMXFP4, rows);
+    times.Report("bf16", {}, rows);
+    times.Report("int8", {true}, rows);
+    times.Report("q8_0", {false, QuantisedForm::kQ8_0}, rows);
+    times.Report("q4_k", {false, QuantisedForm::kQ4_K}, rows);
+    times.Report("mxfp4", {false, QuantisedForm::kMXFP4}, rows);
     return 0;
   }
   if (step) {

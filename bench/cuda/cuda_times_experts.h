@@ -15,6 +15,7 @@
 
 #include "cuda_times_layer.h"
 #include "kernels/cuda/experts/expert_mixer.h"
+#include "kernels/cuda/products/int8_products.h"
 #include "kernels/cuda/rows/tensor_memory.h"
 #include "kernels/cuda/weights/device_matrix.h"
 
@@ -22,6 +23,14 @@ namespace banyan::cuda {
 
 class ExpertTimes : TimedDevice {
  public:
+  // What weights are stored as: bf16, codes with scales, or as a file has them.
+  struct Stored {
+    bool int8 = false;
+    std::optional<QuantisedForm> form = {};
+
+    double bits() const { return int8 ? 8.0 : form ? BitsOf(*form) : 16.0; }
+  };
+
   explicit ExpertTimes(std::int64_t most_rows) : mixer_(device_, Precision::kMixed) {
     const std::int64_t slots = most_rows * kChosen;
     x_ = NewTensor(device_, most_rows, kWidth);
@@ -45,13 +54,11 @@ class ExpertTimes : TimedDevice {
     routes_ = DeviceMemory(device_, RoutesBytes(most_rows, kChosen), "a measurement");
   }
 
-  void Report(const char* name, std::optional<QuantisedForm> form,
-              const std::vector<std::int64_t>& rows) {
+  void Report(const char* name, Stored form, const std::vector<std::int64_t>& rows) {
     const auto table = MakeTable(form);
     fmt::print(
-        "experts, {}\n   rows    route   gather  gate_up     down      sum      all    limit  of "
-        "it | "
-        "all by the many-row kernels | plain\n",
+        "experts, {}\n   rows    route   gather  gate_up    codes     down      sum      all    "
+        "limit  of it | all by the many-row kernels\n",
         name);
     for (const std::int64_t count : rows)
       ReportRows(static_cast<const DeviceExperts&>(*table), form, count);
@@ -62,13 +69,17 @@ class ExpertTimes : TimedDevice {
   static constexpr int kExperts = 128, kChosen = 8, kScoreSets = 6;
   static constexpr std::int64_t kWidth = 2048, kInner = 768;
 
-  std::shared_ptr<DeviceMatrix> MakeMatrix(std::optional<QuantisedForm> form, std::int64_t rows,
-                                           std::int64_t columns, std::uint64_t seed) {
-    if (!form) return MakeRandomMatrix(device_, {rows, columns, seed, 0.02f}, WeightForm::kBF16);
-    return RandomQuantised(*form, rows, columns, static_cast<std::uint32_t>(seed));
+  std::shared_ptr<const DeviceMatrix> MakeMatrix(const Stored& stored, std::int64_t rows,
+                                                 std::int64_t columns, std::uint64_t seed) {
+    if (stored.form) {
+      return RandomQuantised(*stored.form, rows, columns, static_cast<std::uint32_t>(seed));
+    }
+    auto matrix = MakeRandomMatrix(device_, {rows, columns, seed, 0.02f}, WeightForm::kBF16);
+    if (!stored.int8) return matrix;
+    return QuantizeMatrix(device_, *matrix);
   }
 
-  std::shared_ptr<const ExpertTable> MakeTable(std::optional<QuantisedForm> form) {
+  std::shared_ptr<const ExpertTable> MakeTable(const Stored& form) {
     std::vector<ExpertWeights> experts;
     for (std::uint64_t e = 0; e < kExperts; ++e) {
       experts.push_back({MakeMatrix(form, 2 * kInner, kWidth, 2 * e + 1), nullptr,
@@ -94,8 +105,7 @@ class ExpertTimes : TimedDevice {
     return sum / kScoreSets;
   }
 
-  void ReportRows(const DeviceExperts& table, std::optional<QuantisedForm> form,
-                  std::int64_t rows) {
+  void ReportRows(const DeviceExperts& table, const Stored& form, std::int64_t rows) {
     const cudaStream_t s = device_->stream;
     const auto route = [&](int i, ExpertTiling tiling) {
       const ExpertRoutes routes =
@@ -104,16 +114,26 @@ class ExpertTimes : TimedDevice {
       return routes;
     };
     const std::int64_t slots = rows * kChosen;
+    const Tensor inner = scratch_.inner.Prefix(slots);
+    const __nv_bfloat16* inner_rows = Bf16ForWriting(inner);
+    const Int8Rows x_codes = Codes(x_), input_codes = CodesForWriting(scratch_.input),
+                   inner_codes = CodesForWriting(inner);
     const auto gather = [&](const ExpertRoutes& routes) {
-      GatherExpertRows(s, routes, Bf16(x_), kWidth, Bf16ForWriting(scratch_.input));
+      if (form.int8) return GatherExpertRows(s, routes, x_codes.codes, kWidth, input_codes.codes);
+      GatherExpertRows(s, routes, Bf16(x_), kWidth * 2, Bf16ForWriting(scratch_.input));
+    };
+    const auto codes = [&](const ExpertRoutes& /*routes*/) {
+      QuantizeRows(s, inner_rows, {slots, kInner, kInner}, CodeReader::kWaits, inner_codes);
     };
     const auto gate_up = [&](const ExpertRoutes& routes) {
       ExpertProduct product;
       product.part = table.gate.front();
       product.up = &table.up.front();
-      product.x = Bf16(x_);
+      product.x = form.int8 ? static_cast<const void*>(x_codes.codes) : Bf16(x_);
+      product.x_scales = x_codes.scales;
       product.by_row = true;
-      product.x_of_slots = Bf16ForWriting(scratch_.input);
+      product.x_of_slots =
+          form.int8 ? static_cast<const void*>(input_codes.codes) : Bf16ForWriting(scratch_.input);
       product.out = {nullptr, Bf16ForWriting(scratch_.inner)};
       product.out_stride = kInner;
       MultiplyExperts(s, routes, product);
@@ -121,7 +141,8 @@ class ExpertTimes : TimedDevice {
     const auto down = [&](const ExpertRoutes& routes) {
       ExpertProduct product;
       product.part = table.down.front();
-      product.x = Bf16ForWriting(scratch_.inner);
+      product.x = form.int8 ? static_cast<const void*>(inner_codes.codes) : inner_rows;
+      product.x_scales = inner_codes.scales;
       product.out = {Float32ForWriting(scratch_.output), nullptr};
       product.out_stride = kWidth;
       MultiplyExperts(s, routes, product);
@@ -142,6 +163,7 @@ class ExpertTimes : TimedDevice {
     const double routing = of(tiling, {});
     const double gathering = of(tiling, {gather}) - routing;
     const double first = of(tiling, {gate_up}) - routing, second = of(tiling, {down}) - routing;
+    const double coding = form.int8 ? of(tiling, {codes}) - routing : 0.0;
     const double summing = of(tiling, {sum}) - routing;
     const double all = Microseconds([&](int i) {
       const Tensor x = x_.Prefix(rows),
@@ -150,17 +172,18 @@ class ExpertTimes : TimedDevice {
       mixer_.Mix(x, {table, scores, {kChosen, ExpertShares::kOfChosen, {}}, scratch_}, out);
     });
     const double weights = 3.0 * kWidth * kInner;
-    const double bits = form ? BitsOf(*form) : 16.0;
-    const double limit = std::max(Distinct(rows) * weights * bits / 8 / kBytesPerSecond,
-                                  2.0 * weights * static_cast<double>(slots) / kFlops) *
+    const double rate = form.int8 ? 2 * kFlops : kFlops;
+    const double limit = std::max(Distinct(rows) * weights * form.bits() / 8 / kBytesPerSecond,
+                                  2.0 * weights * static_cast<double>(slots) / rate) *
                          1e6;
     std::string others;
     if (tiling.many > kPlainExpertRows) {
       others += fmt::format(" {:8.1f} {:8.1f}", of(wide, {gather, gate_up}) - routing,
                             of(wide, {down}) - routing);
     }
-    fmt::print("{:7} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:5.0f}% |{}\n", rows,
-               routing, gathering, first, second, summing, all, limit, 100 * limit / all, others);
+    fmt::print(
+        "{:7} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:8.1f} {:5.0f}% |{}\n", rows,
+        routing, gathering, first, coding, second, summing, all, limit, 100 * limit / all, others);
     std::fflush(stdout);
   }
 

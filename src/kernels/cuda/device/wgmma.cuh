@@ -190,8 +190,12 @@ BANYAN_WGMMA(24, "192", BANYAN_REGS96, "%96", "%97", "%98", "%99", "%100")
                  : BANYAN_SUM_OF_##Tiles(BANYAN_INT8_SUM)                                          \
                  : "l"(a), "l"(b));                                                                \
   }
+BANYAN_INT8_WGMMA(2, "16", BANYAN_REGS8, "%8", "%9")
+BANYAN_INT8_WGMMA(4, "32", BANYAN_REGS16, "%16", "%17")
 BANYAN_INT8_WGMMA(8, "64", BANYAN_REGS32, "%32", "%33")
+BANYAN_INT8_WGMMA(12, "96", BANYAN_REGS48, "%48", "%49")
 BANYAN_INT8_WGMMA(16, "128", BANYAN_REGS64, "%64", "%65")
+BANYAN_INT8_WGMMA(20, "160", BANYAN_REGS80, "%80", "%81")
 BANYAN_INT8_WGMMA(24, "192", BANYAN_REGS96, "%96", "%97")
 #undef BANYAN_INT8_WGMMA
 #undef BANYAN_INT8_SUM

@@ -4,7 +4,8 @@
 //
 // A row's bits depend on the row alone: its experts and shares are a function of its scores, an
 // output of a product is one chain over k in order in every kernel and wherever the row stands in a
-// tile, and the sum goes through the row's experts in the order of their numbers.
+// tile (of codes: an exact integer), and the sum goes through the row's experts in the order of
+// their numbers.
 #pragma once
 
 #include <cuda.h>
@@ -77,13 +78,14 @@ void RouteRows(cudaStream_t stream, const float* scores, std::int64_t stride, co
                const ExpertRoutes& routes);
 
 // As of WeightForm, whose header the kernels need not see.
-enum class ExpertForm { kF32, kBF16, kQuantised };
+enum class ExpertForm { kF32, kBF16, kQuantised, kInt8 };
 
 // The same rows of a matrix of every expert.
 struct ExpertMatrixPart {
-  const void* weights = nullptr;          // float32 or bf16 rows, or tiles of codes
+  const void* weights = nullptr;          // float32, bf16 or int8 rows, or tiles of codes
   const std::uint8_t* records = nullptr;  // of tiles
   const float* bias = nullptr;            // of these rows; may be null
+  const float* scales = nullptr;          // of these rows, for int8
 };
 struct ExpertPart {
   ExpertForm form = ExpertForm::kF32;
@@ -91,21 +93,22 @@ struct ExpertPart {
   std::int64_t first_row = 0, rows = 0;            // of the matrix
   std::int64_t stride = 0;                         // columns, padded as those of x
   const ExpertMatrixPart* experts = nullptr;       // [experts], in device memory
-  const CUtensorMap* maps = nullptr;               // [experts], there too: bf16 rows in boxes of 64
+  const CUtensorMap* maps = nullptr;  // [experts], there too: bf16 or int8 rows in boxes of 64
 };
 
 // out[slot] = W x (+ bias) for the part's rows, as float32; or, where there is an `up` of the same
 // form and size, gate(W x, Up x) as bf16, the padding of a row zero. x is that of the slot's row
 // (`by_row`) or of the slot itself, with rows of part.stride elements; bf16 but for float32
-// weights.
+// weights and for int8, where it has codes and scales as well.
 struct ExpertProduct {
   ExpertPart part;
   const ExpertPart* up = nullptr;
   ExpertGate gate;
   const void* x = nullptr;
+  const float* x_scales = nullptr;  // [rows or slots, as x]
   bool by_row = false;
-  const __nv_bfloat16* x_of_slots = nullptr;  // bf16 x slot by slot, for kernels of many rows
-  RowOutput out;                              // one of the two
+  const void* x_of_slots = nullptr;  // x slot by slot, for kernels of many rows; not its scales
+  RowOutput out;                     // one of the two
   std::int64_t out_stride = 0;
   // The kernels between this one and that of the routes let their next one start only after their
   // own wait: the routes may be read before it.
@@ -126,9 +129,9 @@ void MultiplyManyExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
 void MultiplyManyQuantisedExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
                                      const ExpertProduct& product, ExpertStart start);
 
-// out[slot] = x[row of the slot]; rows of `stride` elements, which 8 divides.
-void GatherExpertRows(cudaStream_t stream, const ExpertRoutes& routes, const __nv_bfloat16* x,
-                      std::int64_t stride, __nv_bfloat16* out);
+// out[slot] = x[row of the slot]; rows of so many bytes, which 16 divides.
+void GatherExpertRows(cudaStream_t stream, const ExpertRoutes& routes, const void* x,
+                      std::int64_t row_bytes, void* out);
 
 // out[slot] of the two halves of x[slot]; `range` is of the output.
 void GateExperts(cudaStream_t stream, const ExpertGate& gate, const float* x, std::int64_t x_stride,

@@ -1,4 +1,4 @@
-// Products of experts that many rows chose, of bf16 weights.
+// Products of experts that many rows chose, of bf16 and of int8 weights.
 #include "kernels/cuda/experts/expert_kernels.h"
 #include "kernels/cuda/experts/expert_many_rows.cuh"
 
@@ -6,10 +6,11 @@ namespace banyan::cuda {
 namespace expert_many {
 namespace {
 
-// 64 columns of four slabs.
+// A box of each of four slabs: of bf16 where sums are float, or of int8.
+template <typename SumType>
 struct PlainSlabs {
+  using Sum = SumType;
   static constexpr int kMostRows = kManyExpertRows;
-  static constexpr int kColumns = kBoxColumns;
   static constexpr int kSlabBytes = kSlabRows * kRowBytes;
   static constexpr int kBytes = kGroups * kSlabs * kSlabBytes;
 
@@ -27,14 +28,14 @@ struct PlainSlabs {
   // Leaves its own products under way.
   template <int kTiles>
   __device__ static void Multiply(const unsigned char* x_bytes, const unsigned char* w_bytes,
-                                  int group, int /*left*/, Sums<kTiles>& sums) {
+                                  int group, Sums<Sum, kTiles>& sums) {
     const SwizzledOperand x(x_bytes), w(w_bytes + group * kSlabs * kSlabBytes);
     FenceProducts();
 #pragma unroll
-    for (int k = 0; k < kColumns; k += 16) {
+    for (int k = 0; k < kRowBytes; k += 32) {  // an instruction of either type
 #pragma unroll
       for (int slab = 0; slab < kSlabs; ++slab) {
-        Wgmma(sums[slab], w.At(slab * kSlabBytes + k * 2), x.At(k * 2));
+        Wgmma(sums[slab], w.At(slab * kSlabBytes + k), x.At(k));
       }
     }
     CommitProducts();
@@ -47,9 +48,10 @@ struct PlainSlabs {
 }  // namespace expert_many
 
 int MostRowsOfExpertTile(const ExpertPart& part) {
-  if (!HasHopperKernels() || part.form == ExpertForm::kF32 || part.stride % kBoxColumns != 0)
+  const int box_columns = part.form == ExpertForm::kInt8 ? kInt8BoxColumns : kBoxColumns;
+  if (!HasHopperKernels() || part.form == ExpertForm::kF32 || part.stride % box_columns != 0)
     return 0;
-  return part.form == ExpertForm::kBF16 ? kManyExpertRows : kQuantisedExpertRows;
+  return part.form == ExpertForm::kQuantised ? kQuantisedExpertRows : kManyExpertRows;
 }
 
 void MultiplyManyExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
@@ -57,7 +59,11 @@ void MultiplyManyExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
   if (product.part.form == ExpertForm::kQuantised) {
     return MultiplyManyQuantisedExpertRows(stream, routes, product, start);
   }
-  expert_many::Launch<expert_many::PlainSlabs>(stream, routes, product, start);
+  using namespace expert_many;
+  if (product.part.form == ExpertForm::kInt8) {
+    return Launch<PlainSlabs<std::int32_t>>(stream, routes, product, start);
+  }
+  Launch<PlainSlabs<float>>(stream, routes, product, start);
 }
 
 }  // namespace banyan::cuda

@@ -2,10 +2,12 @@
 // takes 256 rows of weights (of a gated product 128 of gate and 128 of up) and up to 192 rows of x,
 // so that the cache has to deliver little for a product; then those of the item that is a grid
 // further on. Two warpgroups multiply two slabs of 64 rows of weights each; a third loads the
-// operands through a ring. A chain over k has the bits of mma.sync's (docs/cuda.md).
+// operands through a ring. A chain over k has the bits of mma.sync's (docs/cuda.md). A stage has
+// one box of 128 bytes of every row, whatever the type of x.
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/device/hopper.cuh"
 #include "kernels/cuda/device/launch.cuh"
@@ -14,6 +16,7 @@
 #include "kernels/cuda/experts/expert_gate.cuh"
 #include "kernels/cuda/experts/expert_kernels.h"
 #include "kernels/cuda/weights/quantised_fragments.cuh"
+#include "kernels/int8.h"
 
 namespace banyan::cuda::expert_many {
 
@@ -21,25 +24,28 @@ inline constexpr int kGroups = 2, kSlabs = 2, kSlabRows = 64;
 inline constexpr int kThreads = (kGroups + 1) * 128;
 inline constexpr int kBlockRows = kGroups * kSlabs * kSlabRows;  // of weights
 inline constexpr int kXBoxRows = 16, kRowBytes = kBoxColumns * 2;
+static_assert(kRowBytes == kInt8BoxColumns);
 inline constexpr int kAlignment = 1024;  // of boxes
 
 inline constexpr int kMostRing = 225 << 10;
 
 struct Call {
-  CUtensorMap x;  // [slots, stride] in boxes of kXBoxRows
+  CUtensorMap x;  // [slots] in boxes of kXBoxRows
+  const float* x_scales;
+  const std::int32_t* row_of_slot;  // where scales are of rows; null: of slots
   const CUtensorMap *maps, *up_maps;
   const ExpertMatrixPart *experts, *up;
   ExpertTiles tiles;
   ExpertEnd end;
-  int stride;  // columns
+  int chunks;  // along k, one for each stage
   int blocks;  // of outputs
   ExpertStart start;
 };
 
-// A stage of the ring: x of all rows in boxes of 64 columns, then weights.
+// A stage of the ring: x of all rows, then weights.
 template <typename Weights>
 struct Stage {
-  static constexpr int kX = Weights::kMostRows * Weights::kColumns * 2;
+  static constexpr int kX = Weights::kMostRows * kRowBytes;
   static constexpr int kBytes = (kX + Weights::kBytes + kAlignment - 1) / kAlignment * kAlignment;
   static constexpr int kStages = std::min(kMostRing / kBytes, 6);
   static constexpr int kSharedBytes = kStages * kBytes + kAlignment;
@@ -92,25 +98,22 @@ __device__ void Feed(const Call& call, const Ring& ring) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::uint64_t for_w = DropFirst(), for_x = DropLast();
   if (call.start == ExpertStart::kWaits) WaitForEarlierKernels();
-  const int chunks = (call.stride + Weights::kColumns - 1) / Weights::kColumns;
+  const int chunks = call.chunks;
   const int count = *call.tiles.count * call.blocks;
   int at = static_cast<int>(blockIdx.x);
   const auto copy_w = [&](const Item& item, int chunk, int stage) {
     std::uint64_t& full = ring.full[stage];
     if (lane == 0) {
-      ArriveExpecting(
-          full, Weights::BytesOf(call, chunk) + RowsOf<Weights>(item.tile) * Weights::kColumns * 2);
+      ArriveExpecting(full, Weights::BytesOf(call, chunk) + RowsOf<Weights>(item.tile) * kRowBytes);
     }
     __syncwarp();
     Weights::Copy(call, item, chunk, ring.bytes + stage * S::kBytes + S::kX, full, for_w);
   };
   const auto copy_x = [&](const Item& item, int chunk, int stage) {
-    const int boxes = RowsOf<Weights>(item.tile) / kXBoxRows, box = (lane - 16) % boxes,
-              k = (lane - 16) / boxes;
-    if (lane < 16 || k >= Weights::kColumns / kBoxColumns) return;
-    CopyBoxes(ring.bytes + stage * S::kBytes + (k * boxes + box) * kXBoxRows * kRowBytes, call.x,
-              item.tile.begin + box * kXBoxRows, chunk * (Weights::kColumns / kBoxColumns) + k,
-              ring.full[stage], for_x);
+    const int box = lane - 16;
+    if (box < 0 || box >= RowsOf<Weights>(item.tile) / kXBoxRows) return;
+    CopyBoxes(ring.bytes + stage * S::kBytes + box * kXBoxRows * kRowBytes, call.x,
+              item.tile.begin + box * kXBoxRows, chunk, ring.full[stage], for_x);
   };
   int chunk = 0;
   Place place;
@@ -140,29 +143,83 @@ __device__ inline void GiveBack(const Ring& ring, int stage) {
   if (threadIdx.x % 32 == 0) Arrive(ring.empty[stage]);
 }
 
-template <int kTiles>
-using Sums = float[kSlabs][kTiles][4];
+template <typename Sum, int kTiles>
+using Sums = Sum[kSlabs][kTiles][4];
 
+// The first of the two outputs of a slab that this lane has sums of; the other is 8 further on.
+__device__ inline int FirstOfLane() {
+  const int thread = static_cast<int>(threadIdx.x);
+  return thread / 32 % 4 * 16 + thread % 32 / 4;
+}
+
+// Sums to values: those of codes times the scales of their outputs, of which a lane has two in each
+// slab, and of their slots.
+template <typename Sum, int kTiles>
+struct Scales {
+  __device__ Scales(const Call& /*call*/, const Item& /*item*/, int /*group*/) {}
+  __device__ float2 OfSlots(int /*tile*/) const { return {}; }
+  __device__ float Value(int /*slab*/, int /*c*/, float sum, const float2& /*of_slots*/) const {
+    return sum;
+  }
+};
+// Loaded before the products, or they would wait for them at every tile's end.
 template <int kTiles>
-__device__ void StoreTile(const Call& call, const Item& item, int group, const Sums<kTiles>& sums) {
-  const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
-            lane = static_cast<int>(threadIdx.x) % 32;
+struct Scales<std::int32_t, kTiles> {
+  float of_outputs[kSlabs][2];
+  float of_slots[(kTiles * 8 + 31) / 32];  // a lane has every 32nd
+
+  __device__ Scales(const Call& call, const Item& item, int group) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int last = static_cast<int>(call.end.rows) - 1;
+#pragma unroll
+    for (int slab = 0; slab < kSlabs; ++slab) {
+      const bool is_up = call.up != nullptr && slab == 1;
+      const float* scales = (is_up ? call.up : call.experts)[item.tile.expert].scales;
+      const int n = item.FirstRow(call, group, slab) + FirstOfLane();
+      of_outputs[slab][0] = scales[min(n, last)];
+      of_outputs[slab][1] = scales[min(n + 8, last)];
+    }
+    int i = lane;
+#pragma unroll
+    for (float& scale : of_slots) {
+      const int slot = item.tile.begin + min(i, item.tile.count - 1);
+      scale = call.x_scales[call.row_of_slot == nullptr ? slot : call.row_of_slot[slot]];
+      i += 32;
+    }
+  }
+  // Of the two slots of this lane in a tile of sums. Every lane takes part.
+  __device__ float2 OfSlots(int tile) const {
+    const int from = tile % 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2;
+    return {__shfl_sync(~0u, of_slots[tile / 4], from),
+            __shfl_sync(~0u, of_slots[tile / 4], from + 1)};
+  }
+  __device__ float Value(int slab, int c, std::int32_t sum, const float2& scales) const {
+    return DequantizeSum(sum, c % 2 == 0 ? scales.x : scales.y, of_outputs[slab][c / 2]);
+  }
+};
+
+template <typename Sum, int kTiles>
+__device__ void StoreTile(const Call& call, const Item& item, int group,
+                          const Scales<Sum, kTiles>& scales, const Sums<Sum, kTiles>& sums) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   const ExpertTile& tile = item.tile;
   const float* bias = call.experts[tile.expert].bias;
   const float* up_bias = call.up != nullptr ? call.up[tile.expert].bias : nullptr;
-  const int in_slab = warp * 16 + lane / 4;
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
+    const float2 of_slots = scales.OfSlots(j);
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       const int row = j * 8 + lane % 4 * 2 + c % 2, slot = tile.begin + row;
       if (row >= tile.count) continue;
-      const int n = item.FirstRow(call, group, 0) + in_slab + c / 2 * 8;
+      const int n = item.FirstRow(call, group, 0) + FirstOfLane() + c / 2 * 8;
+      const float low = scales.Value(0, c, sums[0][j][c], of_slots);
+      const float high = scales.Value(1, c, sums[1][j][c], of_slots);
       if (call.up != nullptr) {
-        call.end.StoreGated(slot, n, sums[0][j][c], sums[1][j][c], bias, up_bias);
+        call.end.StoreGated(slot, n, low, high, bias, up_bias);
       } else {
-        call.end.Store(slot, n, sums[0][j][c], bias);
-        call.end.Store(slot, n + kSlabRows, sums[1][j][c], bias);
+        call.end.Store(slot, n, low, bias);
+        call.end.Store(slot, n + kSlabRows, high, bias);
       }
     }
   }
@@ -172,15 +229,16 @@ template <typename Weights, int kTiles>
 __device__ void MultiplyTile(const Call& call, const Ring& ring, const Item& item, int group,
                              Place& place) {
   using S = Stage<Weights>;
-  const int chunks = (call.stride + Weights::kColumns - 1) / Weights::kColumns;
-  Sums<kTiles> sums = {};
+  using Sum = typename Weights::Sum;
+  const int chunks = call.chunks;
+  const Scales<Sum, kTiles> scales(call, item, group);
+  Sums<Sum, kTiles> sums = {};
   int before = -1;  // a stage that is read but not given back
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
     Wait(ring.full[place.stage], place.parity);
     const unsigned char* stage = ring.bytes + place.stage * S::kBytes;
-    Weights::template Multiply<kTiles>(stage, stage + S::kX, group,
-                                       call.stride - chunk * Weights::kColumns, sums);
+    Weights::template Multiply<kTiles>(stage, stage + S::kX, group, sums);
     // All products but this stage's are done.
     if (before >= 0) GiveBack(ring, before);
     before = place.stage;
@@ -190,7 +248,7 @@ __device__ void MultiplyTile(const Call& call, const Ring& ring, const Item& ite
   Pin(sums[0]);
   Pin(sums[1]);
   GiveBack(ring, before);
-  StoreTile<kTiles>(call, item, group, sums);
+  StoreTile<Sum, kTiles>(call, item, group, scales, sums);
 }
 
 template <typename Weights>
@@ -261,10 +319,18 @@ void Launch(cudaStream_t stream, const ExpertRoutes& routes, const ExpertProduct
   RaiseSharedMemory<kernel>(S::kSharedBytes);
   const ExpertPart& part = product.part;
   const bool gated = product.up != nullptr;
-  const auto* x =
-      product.by_row ? product.x_of_slots : static_cast<const __nv_bfloat16*>(product.x);
+  constexpr bool kIsInt8 = std::is_same_v<typename Weights::Sum, std::int32_t>;
+  const void* x = product.by_row ? product.x_of_slots : product.x;
   Call call{};
-  call.x = MapOfMatrix(x, routes.slots(), part.stride, kXBoxRows, 1);
+  if (kIsInt8) {
+    call.x =
+        MapOfInt8(static_cast<const std::int8_t*>(x), routes.slots(), part.stride, kXBoxRows, 1);
+    call.x_scales = product.x_scales;
+    call.row_of_slot = product.by_row ? routes.row : nullptr;
+  } else {
+    call.x = MapOfMatrix(static_cast<const __nv_bfloat16*>(x), routes.slots(), part.stride,
+                         kXBoxRows, 1);
+  }
   call.maps = part.maps;
   call.experts = part.experts;
   if (gated) {
@@ -274,7 +340,8 @@ void Launch(cudaStream_t stream, const ExpertRoutes& routes, const ExpertProduct
   call.tiles = routes.many;
   call.end = {product.gate,       product.out.float32, product.out.bf16,
               product.out_stride, part.first_row,      part.rows};
-  call.stride = static_cast<int>(part.stride);
+  constexpr int kBoxOfColumns = kIsInt8 ? kInt8BoxColumns : kBoxColumns;
+  call.chunks = static_cast<int>((part.stride + kBoxOfColumns - 1) / kBoxOfColumns);
   const std::int64_t outputs = gated ? product.out_stride : part.rows;
   const int block_outputs = gated ? kBlockRows / 2 : kBlockRows;
   call.blocks = static_cast<int>((outputs + block_outputs - 1) / block_outputs);
@@ -290,6 +357,7 @@ void Launch(cudaStream_t stream, const ExpertRoutes& routes, const ExpertProduct
 // multiplied from there. 64 columns of four slabs: row tile 8 slab + 4 group + warp is that warp's.
 template <QuantisedForm kForm>
 struct QuantisedSlabs {
+  using Sum = float;
   static constexpr int kMostRows = kQuantisedExpertRows;
   static constexpr int kColumns = kBoxColumns;
   static constexpr int kRowTiles = kBlockRows / kTileRows;
@@ -299,9 +367,7 @@ struct QuantisedSlabs {
   static constexpr int kBytes = kRowTiles * (kInt8 + kRecords);
 
 #ifdef BANYAN_SM90A
-  __device__ static int TilesOf(const Call& call) {
-    return (call.stride + kTileColumns<kForm> - 1) / kTileColumns<kForm>;
-  }
+  __device__ static int TilesOf(const Call& call) { return call.chunks * kAlong; }
   __device__ static int BytesOf(const Call& call, int chunk) {
     const int count = min(kAlong, TilesOf(call) - chunk * kAlong);
     return kRowTiles * count * (kTileBytes + kTileRecords);
@@ -327,7 +393,7 @@ struct QuantisedSlabs {
   // do.)
   template <int kTiles>
   __device__ static void Multiply(const unsigned char* x_bytes, const unsigned char* w_bytes,
-                                  int group, int /*left*/, Sums<kTiles>& sums) {
+                                  int group, Sums<float, kTiles>& sums) {
     constexpr int kSteps = kBoxColumns / 16;
     const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
     const int lane = static_cast<int>(threadIdx.x) % 32;

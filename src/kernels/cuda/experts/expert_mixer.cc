@@ -32,12 +32,32 @@ bool SameForm(const DeviceMatrix& a, const DeviceMatrix& b) {
 }
 
 ExpertForm FormOf(WeightForm form) {
-  if (form == WeightForm::kF32) return ExpertForm::kF32;
-  return form == WeightForm::kBF16 ? ExpertForm::kBF16 : ExpertForm::kQuantised;
+  switch (form) {
+    case WeightForm::kF32:
+      return ExpertForm::kF32;
+    case WeightForm::kBF16:
+      return ExpertForm::kBF16;
+    case WeightForm::kQuantised:
+      return ExpertForm::kQuantised;
+    case WeightForm::kInt8:
+      return ExpertForm::kInt8;
+  }
+  BANYAN_CHECK(false);
 }
 
-const float* From(const float* bias, std::int64_t row) {
-  return bias == nullptr ? nullptr : bias + row;
+std::int64_t BytesOfElement(WeightForm form) {
+  return form == WeightForm::kF32 ? 4 : form == WeightForm::kBF16 ? 2 : 1;
+}
+
+// What the copy engine takes as rows.
+bool HasMaps(const Placed& placed) {
+  if (placed.parts.empty()) return false;
+  const ExpertForm form = placed.parts.front().form;
+  return form == ExpertForm::kBF16 || form == ExpertForm::kInt8;
+}
+
+const float* From(const float* numbers, std::int64_t row) {
+  return numbers == nullptr ? nullptr : numbers + row;
 }
 
 // Rows [first_row, first_row + rows) of `rows`, which both are multiples of 16 of.
@@ -70,17 +90,16 @@ Placed Place(const std::vector<ExpertMatrix>& experts, const std::vector<RowsOfP
     for (const ExpertMatrix& expert : experts) {
       const float* bias = From(expert.bias, range.first);
       if (first.form != WeightForm::kQuantised) {
-        const std::int64_t element = first.form == WeightForm::kF32 ? 4 : 2;
-        placed.places.push_back(
-            {expert.matrix->memory.As<std::byte>() + range.first * first.stride * element, nullptr,
-             bias});
+        const std::int64_t offset = range.first * first.stride * BytesOfElement(first.form);
+        placed.places.push_back({expert.matrix->memory.As<std::byte>() + offset, nullptr, bias,
+                                 From(expert.matrix->scales, range.first)});
         continue;
       }
       for (const QuantisedRows& rows : expert.matrix->quantised) {
         if (range.first < rows.first_row || range.first >= rows.first_row + rows.rows) continue;
         const QuantisedRows own = Within(rows, range.first, range.count);
         part.quantised = own.form;
-        placed.places.push_back({own.codes, own.records, bias});
+        placed.places.push_back({own.codes, own.records, bias, nullptr});
       }
     }
     placed.parts.push_back(part);
@@ -123,7 +142,7 @@ bool HalvesMatch(const std::vector<ExpertMatrix>& experts) {
   if (experts.empty()) return false;
   const DeviceMatrix& matrix = *experts.front().matrix;
   const std::int64_t half = matrix.rows / 2;
-  if (matrix.form == WeightForm::kBF16) return true;
+  if (matrix.form == WeightForm::kBF16 || matrix.form == WeightForm::kInt8) return true;
   if (matrix.form != WeightForm::kQuantised) return false;
   const std::vector<QuantisedRows>& parts = matrix.quantised;
   if (parts.size() == 1) return half % kTileRows == 0;
@@ -135,10 +154,29 @@ std::vector<CUtensorMap> MapsOf(const Placed& placed, size_t experts) {
   std::vector<CUtensorMap> maps;
   for (size_t i = 0; i < placed.places.size(); ++i) {
     const ExpertPart& part = placed.parts[i / experts];
-    maps.push_back(MapOfMatrix(static_cast<const __nv_bfloat16*>(placed.places[i].weights),
-                               part.rows, part.stride, kMapRows, 1));
+    const void* weights = placed.places[i].weights;
+    maps.push_back(part.form == ExpertForm::kInt8
+                       ? MapOfInt8(static_cast<const std::int8_t*>(weights), part.rows, part.stride,
+                                   kMapRows, 1)
+                       : MapOfMatrix(static_cast<const __nv_bfloat16*>(weights), part.rows,
+                                     part.stride, kMapRows, 1));
   }
   return maps;
+}
+
+ExpertOperand OperandFor(const Tensor& x, ExpertForm form) {
+  if (form == ExpertForm::kInt8) {
+    const Int8Rows codes = Codes(x);
+    return {codes.codes, codes.scales, CodeStride(x.columns)};
+  }
+  if (form == ExpertForm::kF32) return {Float32(x), nullptr, Stride(x.columns) * 4};
+  return {Bf16(x), nullptr, Stride(x.columns) * 2};
+}
+
+// Memory for those rows without their scales.
+void* RowsForWriting(const Tensor& x, ExpertForm form) {
+  if (form == ExpertForm::kInt8) return CodesForWriting(x).codes;
+  return Bf16ForWriting(x);
 }
 
 }  // namespace
@@ -156,7 +194,9 @@ std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights
   CheckSameForm(gate_up);
   CheckSameForm(down);
   std::vector<Placed> all = {Place(gate_up, StoredParts(gate_up)), Place(down, StoredParts(down))};
-  const bool mixed = precision_ == Precision::kMixed;
+  for (const Placed& placed : all) {
+    if (!placed.parts.empty()) table->form = placed.parts.front().form;
+  }
   int most = kManyExpertRows;
   for (const Placed& placed : all) {
     for (const ExpertPart& part : placed.parts) most = std::min(most, MostRowsOfExpertTile(part));
@@ -166,13 +206,15 @@ std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights
   const std::int64_t inner = gate_up.empty() ? 0 : gate_up.front().matrix->rows / 2;
   all.push_back(gated ? Place(gate_up, {{0, inner}}) : Placed{});
   all.push_back(gated ? Place(gate_up, {{inner, inner}}) : Placed{});
-  table->tiling = {mixed ? kFewExpertRows : 0, wide ? most : kPlainExpertRows};
+  // Of codes the kernels of many rows take few as fast as those of few could (at 32 rows faster).
+  const bool few = table->form == ExpertForm::kBF16 || table->form == ExpertForm::kQuantised;
+  table->tiling = {few ? kFewExpertRows : 0, wide ? most : kPlainExpertRows};
   std::vector<ExpertMatrixPart> places;
   std::vector<CUtensorMap> maps;
   const size_t count = table->experts.size();
   for (const Placed& placed : all) {
     places.insert(places.end(), placed.places.begin(), placed.places.end());
-    if (!wide || placed.parts.empty() || placed.parts.front().form != ExpertForm::kBF16) {
+    if (!wide || !HasMaps(placed)) {
       maps.resize(places.size());
       continue;
     }
@@ -222,19 +264,14 @@ ExpertRoutes ExpertMixer::RoutesFor(const ExpertCall& call, ExpertRows rows) {
   return RoutesIn(routes_.As<void>(), static_cast<int>(count), experts, chosen, table.tiling);
 }
 
-// In the form that products read.
-const void* ExpertMixer::InputOf(const Tensor& x) const {
-  if (precision_ == Precision::kMixed) return Bf16(x);
-  return Float32(x);
-}
-
 void ExpertMixer::Inner(const Tensor& x, const ExpertCall& call, ExpertRows rows,
                         const Tensor& inner) {
-  MultiplyInner(InputOf(x), Stride(x.columns), call, rows, inner);
+  const auto& table = static_cast<const DeviceExperts&>(call.table);
+  MultiplyInner(OperandFor(x, table.form), call, rows, inner);
 }
 
-void ExpertMixer::MultiplyInner(const void* x, std::int64_t x_stride, const ExpertCall& call,
-                                ExpertRows rows, const Tensor& inner) {
+void ExpertMixer::MultiplyInner(const ExpertOperand& x, const ExpertCall& call, ExpertRows rows,
+                                const Tensor& inner) {
   const auto& table = static_cast<const DeviceExperts&>(call.table);
   const ExpertRoutes routes = RoutesFor(call, rows);
   const std::int64_t scores_stride = Stride(call.scores.columns);
@@ -244,15 +281,14 @@ void ExpertMixer::MultiplyInner(const void* x, std::int64_t x_stride, const Expe
             routes);
   if (inner.columns == 0) return;
   const std::int64_t slots = routes.slots();
-  const std::int64_t element = precision_ == Precision::kMixed ? 2 : 4;
   ExpertProduct product;
-  product.x = static_cast<const std::byte*>(x) + rows.begin * x_stride * element;
+  product.x = static_cast<const std::byte*>(x.rows) + rows.begin * x.row_bytes;
+  product.x_scales = From(x.scales, rows.begin);
   product.by_row = true;
   product.gate = call.rule.gate;
   if (table.tiling.many > kPlainExpertRows && routes.most_many() > 0) {
-    __nv_bfloat16* input = Bf16ForWriting(call.scratch.input.Prefix(slots));
-    GatherExpertRows(device_->stream, routes, static_cast<const __nv_bfloat16*>(product.x),
-                     x_stride, input);
+    void* input = RowsForWriting(call.scratch.input.Prefix(slots), table.form);
+    GatherExpertRows(device_->stream, routes, product.x, x.row_bytes, input);
     product.x_of_slots = input;
   }
   const RowOutput inner_out = OutputForProducts(inner, precision_);
@@ -290,8 +326,10 @@ void ExpertMixer::MultiplyOutputs(const ExpertCall& call, ExpertRows rows, const
   const ExpertRoutes routes = RoutesFor(call, rows);
   const Tensor output = call.scratch.output.Prefix(routes.slots());
   BANYAN_CHECK(inner.rows == routes.slots());
+  const ExpertOperand x = OperandFor(inner, table.form);
   ExpertProduct product;
-  product.x = InputOf(inner);
+  product.x = x.rows;
+  product.x_scales = x.scales;
   product.gate = call.rule.gate;
   product.routes_are_there = routes_are_there;
   float* outputs = Float32ForWriting(output);
@@ -311,12 +349,12 @@ void ExpertMixer::Mix(const Tensor& x, const ExpertCall& call, Tensor& out) {
   BANYAN_CHECK(call.scores.rows == x.rows && out.rows == x.rows &&
                call.scratch.input.rows >= chosen);
   const std::int64_t batch = std::min(call.scratch.input.rows / chosen, kDeviceExpertRows);
-  const void* source = InputOf(x);
+  const ExpertOperand source = OperandFor(x, static_cast<const DeviceExperts&>(call.table).form);
   float* target = Float32ForWriting(out);  // x and out may be one tensor
   for (std::int64_t begin = 0; begin < x.rows; begin += batch) {
     const ExpertRows rows{begin, std::min(begin + batch, x.rows)};
     const Tensor inner = call.scratch.inner.Prefix((rows.end - rows.begin) * chosen);
-    MultiplyInner(source, Stride(x.columns), call, rows, inner);
+    MultiplyInner(source, call, rows, inner);
     MultiplyOutputs(call, rows, inner, target, true);
   }
 }

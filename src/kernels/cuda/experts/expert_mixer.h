@@ -14,11 +14,19 @@ namespace banyan::cuda {
 // Rows of a batch: 128 an expert where 8 of 128 are chosen, what the products of many rows take.
 inline constexpr std::int64_t kDeviceExpertRows = 2048;
 
+// Rows as products with weights of a form read them.
+struct ExpertOperand {
+  const void* rows = nullptr;
+  const float* scales = nullptr;  // of codes
+  std::int64_t row_bytes = 0;
+};
+
 // Where the matrices of all experts lie.
 class DeviceExperts : public ExpertTable {
  public:
   std::vector<ExpertPart> gate_up, down;  // parts that make up the rows of a matrix
   std::vector<ExpertPart> gate, up;       // one each where the first product can have the gate
+  ExpertForm form = ExpertForm::kF32;
   ExpertTiling tiling;
   DeviceMemory places, maps;                 // what their `experts` and `maps` point into
   DeviceMemory share_scales, choice_biases;  // of `numbers`; empty where they are
@@ -40,8 +48,7 @@ class ExpertMixer {
 
  private:
   ExpertRoutes RoutesFor(const ExpertCall& call, ExpertRows rows);
-  const void* InputOf(const Tensor& x) const;
-  void MultiplyInner(const void* x, std::int64_t x_stride, const ExpertCall& call, ExpertRows rows,
+  void MultiplyInner(const ExpertOperand& x, const ExpertCall& call, ExpertRows rows,
                      const Tensor& inner);
   void MultiplyOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& inner, float* out,
                        bool routes_are_there);

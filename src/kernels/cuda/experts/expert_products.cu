@@ -4,14 +4,17 @@
 // (device/mma.cuh), of fused multiply-adds in float32.
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/experts/expert_kernels.h"
+#include "kernels/cuda/experts/expert_sums.cuh"
 #include "kernels/cuda/weights/quantised_fragments.cuh"
+#include "kernels/int8.h"
 
 namespace banyan::cuda {
 namespace {
 
 constexpr int kWarps = 4, kRowTiles = kPlainExpertRows / 8;
 
-__device__ std::uint32_t Word(const __nv_bfloat16* p) {
+template <typename Element>
+__device__ std::uint32_t Word(const Element* p) {
   return *reinterpret_cast<const std::uint32_t*>(p);
 }
 
@@ -24,6 +27,18 @@ __device__ const X* RowOfTile(const ExpertRoutes& routes, const ExpertProduct& p
   return static_cast<const X*>(product.x) + row * product.part.stride;
 }
 
+__device__ float ValueOf(const ExpertRoutes& /*routes*/, const ExpertProduct& /*product*/,
+                         const ExpertMatrixPart& /*weights*/, int /*slot*/, std::int64_t /*n*/,
+                         float sum) {
+  return sum;
+}
+__device__ float ValueOf(const ExpertRoutes& routes, const ExpertProduct& product,
+                         const ExpertMatrixPart& weights, int slot, std::int64_t n,
+                         std::int32_t sum) {
+  const std::int64_t row = product.by_row ? routes.row[slot] : slot;
+  return DequantizeSum(sum, product.x_scales[row], weights.scales[n]);
+}
+
 __device__ void StoreExpertSum(const ExpertProduct& product, const ExpertMatrixPart& weights,
                                int slot, std::int64_t n, float sum) {
   if (weights.bias != nullptr) sum = __fadd_rn(sum, weights.bias[n]);
@@ -33,6 +48,8 @@ __device__ void StoreExpertSum(const ExpertProduct& product, const ExpertMatrixP
 // bf16 rows.
 struct PlainWeights {
   static constexpr int kColumns = 16;  // that Steps goes through
+  using Sum = float;
+  using X = __nv_bfloat16;
   const __nv_bfloat16* low;
   std::int64_t eight_rows;
 
@@ -52,8 +69,33 @@ struct PlainWeights {
   }
 };
 
+// int8 rows: as those of bf16, four columns where two were.
+struct Int8Weights {
+  using Sum = std::int32_t;
+  using X = std::int8_t;
+  static constexpr int kColumns = 32;
+  const std::int8_t* low;
+  std::int64_t eight_rows;
+
+  __device__ Int8Weights(const ExpertPart& part, const ExpertMatrixPart& weights,
+                         std::int64_t row_tile, int lane)
+      : low(static_cast<const std::int8_t*>(weights.weights) +
+            (row_tile * 16 + lane / 4) * part.stride + lane % 4 * 4),
+        eight_rows(8 * part.stride) {}
+  template <typename Multiply>
+  __device__ void Steps(std::int64_t column, std::int64_t /*columns*/,
+                        const Multiply& multiply) const {
+    const std::int8_t* at = low + column;
+    const std::uint32_t a[4] = {Word(at), Word(at + eight_rows), Word(at + 16),
+                                Word(at + eight_rows + 16)};
+    multiply(column, a);
+  }
+};
+
 template <QuantisedForm kForm>
 struct QuantisedWeights {
+  using Sum = float;
+  using X = __nv_bfloat16;
   static constexpr int kColumns = kTileColumns<kForm>;
   const std::uint8_t* codes;
   const std::uint8_t* records;
@@ -94,17 +136,19 @@ __global__ void __launch_bounds__(kWarps * 32)
       static_cast<std::int64_t>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
   if (row_tile * 16 >= part.rows) return;
   const Weights w(part, weights, row_tile, lane);
-  const __nv_bfloat16* xs[kRowTiles];
+  using X = typename Weights::X;
+  constexpr int kPerWord = 4 / sizeof(X);
+  const X* xs[kRowTiles];
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i) {
-    xs[i] = RowOfTile<__nv_bfloat16>(routes, product, tile, i * 8 + g) + 2 * t;
+    xs[i] = RowOfTile<X>(routes, product, tile, i * 8 + g) + kPerWord * t;
   }
-  float sums[kRowTiles][4] = {};
+  typename Weights::Sum sums[kRowTiles][4] = {};
   const auto multiply = [&](std::int64_t k, const std::uint32_t(&a)[4]) {
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
       if (i * 8 >= tile.count) break;  // the same for the whole block
-      Mma(sums[i], a, Word(xs[i] + k), Word(xs[i] + k + 8), __nv_bfloat16{});
+      AddProducts(sums[i], a, Word(xs[i] + k), Word(xs[i] + k + 4 * kPerWord));
     }
   };
 #pragma unroll 4
@@ -118,7 +162,9 @@ __global__ void __launch_bounds__(kWarps * 32)
       const int r = i * 8 + 2 * t + c % 2;
       const std::int64_t n = row_tile * 16 + g + 8 * (c / 2);
       if (r < tile.count && n < part.rows) {
-        StoreExpertSum(product, weights, tile.begin + r, n, sums[i][c]);
+        const int slot = tile.begin + r;
+        StoreExpertSum(product, weights, slot, n,
+                       ValueOf(routes, product, weights, slot, n, sums[i][c]));
       }
     }
   }
@@ -194,6 +240,7 @@ void MultiplyPlainExpertRows(cudaStream_t stream, const ExpertRoutes& routes,
   if (product.part.form == ExpertForm::kBF16) {
     return Launch<PlainWeights>(stream, routes, product);
   }
+  if (product.part.form == ExpertForm::kInt8) return Launch<Int8Weights>(stream, routes, product);
   switch (product.part.quantised) {
     case QuantisedForm::kQ8_0:
       return Launch<QuantisedWeights<QuantisedForm::kQ8_0>>(stream, routes, product);

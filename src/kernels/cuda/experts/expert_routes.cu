@@ -369,11 +369,12 @@ void SumExperts(cudaStream_t stream, const ExpertRoutes& routes, const float* x,
               SumKernel, routes, x, range, out);
 }
 
-void GatherExpertRows(cudaStream_t stream, const ExpertRoutes& routes, const __nv_bfloat16* x,
-                      std::int64_t stride, __nv_bfloat16* out) {
+void GatherExpertRows(cudaStream_t stream, const ExpertRoutes& routes, const void* x,
+                      std::int64_t row_bytes, void* out) {
   if (routes.slots() == 0) return;
-  LaunchEarly(stream, GridOf(stride / 8, routes.slots()), "rows of experts", GatherRowsKernel,
-              routes, reinterpret_cast<const uint4*>(x), stride / 8, reinterpret_cast<uint4*>(out));
+  const std::int64_t pieces = row_bytes / 16;
+  LaunchEarly(stream, GridOf(pieces, routes.slots()), "rows of experts", GatherRowsKernel, routes,
+              static_cast<const uint4*>(x), pieces, static_cast<uint4*>(out));
 }
 
 }  // namespace banyan::cuda
