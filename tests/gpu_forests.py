@@ -18,7 +18,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ORACLES = os.path.join(ROOT, "tests", "oracles")
 # Model → its last token, or one of the last.
 MODELS = {os.path.join(ROOT, "models", "banyan-reader-34m.gguf"): 900}
-for path in sorted(glob.glob(f"{ORACLES}/hybrids/*")) + sorted(glob.glob(f"{ORACLES}/families/gemma4*")):
+FAMILIES = [path for name in ("gemma4*", "gpt-oss", "qwen3-moe") for path in glob.glob(f"{ORACLES}/families/{name}")]
+for path in sorted(glob.glob(f"{ORACLES}/hybrids/*")) + sorted(FAMILIES):
     with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
         MODELS[path] = json.load(file)["vocab_size"] - 1
 PRECISIONS = (["--precision", "f32"], ["--precision", "mixed", "--kv-type", "f16"],

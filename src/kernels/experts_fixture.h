@@ -29,8 +29,11 @@ class Mixture {
     for (int e = 0; e < shape.experts; ++e) {
       const auto seed = static_cast<std::uint32_t>(100 + 2 * e);
       ExpertWeights expert;
-      expert.gate_up = Load(kernels, *RandomStored(layout, 2 * shape.inner, shape.hidden, seed));
-      expert.down = Load(kernels, *RandomStored(layout, shape.hidden, shape.inner, seed + 1));
+      const auto load = [&](std::int64_t rows, std::int64_t columns, std::uint32_t which) {
+        return kernels.ForProducts(Load(kernels, *RandomStored(layout, rows, columns, which)));
+      };
+      expert.gate_up = load(2 * shape.inner, shape.hidden, seed);
+      expert.down = load(shape.hidden, shape.inner, seed + 1);
       if (shape.bias) {
         expert.gate_up_bias =
             kernels.LoadVector(RandomMatrix(1, 2 * shape.inner, seed + 200).values);

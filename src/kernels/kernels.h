@@ -259,8 +259,8 @@ class Kernels {
   }
   // Made in backend memory: the same bf16 values on every backend (random_weights.h).
   virtual std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights);
-  // The matrix in the form that the options want for products; by default itself. Do not pass the
-  // embedding, nor experts to be gathered.
+  // The matrix in the form that the options want for products, of experts to be gathered too; by
+  // default itself. Do not pass the embedding.
   virtual std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix) {
     return matrix;
   }

@@ -223,8 +223,8 @@ class WeightMaker {
     const std::int64_t bytes_before = weights_.bytes, parameters_before = weights_.parameters;
     std::vector<ExpertWeights> all(static_cast<size_t>(experts.count));
     for (ExpertWeights& expert : all) {
-      expert.gate_up = MakeMatrix(2 * inner, hidden);
-      expert.down = MakeMatrix(hidden, inner);
+      expert.gate_up = MakeProductMatrix(2 * inner, hidden);
+      expert.down = MakeProductMatrix(hidden, inner);
       if (!experts.bias) continue;
       expert.gate_up_bias = Zeros(2 * inner);
       expert.down_bias = Zeros(hidden);

@@ -244,8 +244,8 @@ class DecoderLoader {
       const StackedTensors down_parts = tensors.Down(e);
       const std::int64_t halves[] = {inner, inner};
       expert.gate_up =
-          load_.DividedMatrix(gate_up_parts.pointers(), gate_up_parts.order, gate_up, halves);
-      expert.down = load_.DividedMatrix(down_parts.pointers(), {}, down);
+          load_.ProductMatrix(gate_up_parts.pointers(), gate_up_parts.order, gate_up, halves);
+      expert.down = load_.ProductMatrix(down_parts.pointers(), {}, down);
       if (experts.bias) {
         const StackedTensors bias = tensors.GateUpBias(e);
         expert.gate_up_bias = load_.Vector(bias.pointers(), bias.order);

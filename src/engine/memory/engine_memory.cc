@@ -53,12 +53,15 @@ std::int64_t BytesBesideActivations(const Model::Parts& model, const EngineMemor
   const ModelConfig& config = model.config;
   constexpr std::int64_t kWorkspaces = std::int64_t{1} << 30;
   const std::int64_t logits = std::int64_t{memory.logit_rows} * config.vocab_size * 4;
-  // The 16-bit forms of what lies before and between the products of experts.
+  // The 16-bit forms of what lies before and between the products of experts, and their codes.
   const std::int64_t slots =
       std::min<std::int64_t>(memory.batch_rows, ExpertStretch(*model.kernels)) *
       config.experts.rule.chosen;
   const std::int64_t inner = config.experts.inner_size;
-  const std::int64_t experts = inner == 0 ? 0 : 2 * slots * (config.hidden_size + inner);
+  const std::int64_t codes = model.kernels->options().eight_bit_products
+                                 ? BytesOfCodes(config.hidden_size) + BytesOfCodes(inner)
+                                 : 0;
+  const std::int64_t experts = inner == 0 ? 0 : slots * (2 * (config.hidden_size + inner) + codes);
   return memory.batch_rows * BytesOfRow(config, model.kernels->options()) + logits + experts +
          kWorkspaces;
 }

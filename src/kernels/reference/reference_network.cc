@@ -106,18 +106,16 @@ float QuantizeRow(std::span<const float> row, std::span<std::int8_t> codes) {
   return scale.scale;
 }
 
-void MultiplyInt8(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out) {
+void MultiplyInt8(std::span<const float> x, const FloatMatrix& w, const FloatVector* bias,
+                  std::span<float> out) {
   std::vector<std::int8_t> codes(static_cast<size_t>(w.columns));
-  for (std::int64_t r = 0; r < x.rows; ++r) {
-    const float row_scale = QuantizeRow(Row(x, r), codes);
-    const std::span<float> output = Row(out, r);
-    for (size_t n = 0; n < output.size(); ++n) {
-      const std::int8_t* weights = w.codes.data() + n * codes.size();
-      std::int32_t sum = 0;
-      for (size_t k = 0; k < codes.size(); ++k) sum += std::int32_t{codes[k]} * weights[k];
-      output[n] = DequantizeSum(sum, row_scale, w.scales[n]);
-      if (bias != nullptr) output[n] += bias->values[n];
-    }
+  const float row_scale = QuantizeRow(x, codes);
+  for (size_t n = 0; n < out.size(); ++n) {
+    const std::int8_t* weights = w.codes.data() + n * codes.size();
+    std::int32_t sum = 0;
+    for (size_t k = 0; k < codes.size(); ++k) sum += std::int32_t{codes[k]} * weights[k];
+    out[n] = DequantizeSum(sum, row_scale, w.scales[n]);
+    if (bias != nullptr) out[n] += bias->values[n];
   }
 }
 
@@ -142,10 +140,13 @@ std::shared_ptr<const Matrix> QuantizeMatrix(const FloatMatrix& matrix) {
 void MatMul(const Tensor& x, const FloatMatrix& w, const FloatVector* bias, Tensor& out) {
   BANYAN_CHECK(x.columns == w.columns && out.columns == w.rows && out.rows == x.rows);
   BANYAN_CHECK(bias == nullptr || bias->size == w.rows);
-  if (!w.codes.empty()) return MultiplyInt8(x, w, bias, out);
   for (std::int64_t r = 0; r < x.rows; ++r) {
     const std::span<const float> input = Row(x, r);
     const std::span<float> output = Row(out, r);
+    if (!w.codes.empty()) {
+      MultiplyInt8(input, w, bias, output);
+      continue;
+    }
     for (std::int64_t n = 0; n < w.rows; ++n) {
       const std::span<const float> weights = w.Row(n);
       double sum = 0.0;
@@ -419,13 +420,19 @@ void Attend(const LayerView& view, const Tensor& qkv, const FloatKv& kv, Tensor&
 namespace {
 
 std::vector<double> Apply(const std::shared_ptr<const Matrix>& matrix,
-                          const std::shared_ptr<const Vector>& bias, std::span<const double> x) {
+                          const std::shared_ptr<const Vector>& bias, std::span<const float> x) {
   const FloatMatrix& w = AsFloats(*matrix);
+  const FloatVector* added = bias == nullptr ? nullptr : &AsFloats(*bias);
+  if (!w.codes.empty()) {
+    std::vector<float> values(static_cast<size_t>(w.rows));
+    MultiplyInt8(x, w, added, values);
+    return {values.begin(), values.end()};
+  }
   std::vector<double> out(static_cast<size_t>(w.rows), 0.0);
   for (size_t n = 0; n < out.size(); ++n) {
     const std::span<const float> weights = w.Row(static_cast<std::int64_t>(n));
-    for (size_t k = 0; k < x.size(); ++k) out[n] += x[k] * weights[k];
-    if (bias != nullptr) out[n] += AsFloats(*bias).values[n];
+    for (size_t k = 0; k < x.size(); ++k) out[n] += double{x[k]} * weights[k];
+    if (added != nullptr) out[n] += added->values[n];
   }
   return out;
 }
@@ -448,11 +455,9 @@ void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows, Tenso
   std::int64_t slot = 0;
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     ChooseExperts(Row(call.scores, r), call.rule, call.table.numbers, choices);
-    const std::span<const float> input = Row(x, r);
-    const std::vector<double> values(input.begin(), input.end());
     for (const ExpertChoice& choice : choices) {
       const ExpertWeights& expert = call.table.experts[static_cast<size_t>(choice.expert)];
-      const std::vector<double> halves = Apply(expert.gate_up, expert.gate_up_bias, values);
+      const std::vector<double> halves = Apply(expert.gate_up, expert.gate_up_bias, Row(x, r));
       const std::span<float> gated = Row(inner, slot++);
       const size_t count = halves.size() / 2;
       for (size_t i = 0; i < count; ++i) {
@@ -470,9 +475,7 @@ void ExpertOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& inner,
     std::vector<double> sum(static_cast<size_t>(out.columns), 0.0);
     for (const ExpertChoice& choice : choices) {
       const ExpertWeights& expert = call.table.experts[static_cast<size_t>(choice.expert)];
-      const std::span<const float> gated = Row(inner, slot++);
-      const std::vector<double> values(gated.begin(), gated.end());
-      const std::vector<double> part = Apply(expert.down, expert.down_bias, values);
+      const std::vector<double> part = Apply(expert.down, expert.down_bias, Row(inner, slot++));
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += double{choice.share} * part[i];
     }
     std::ranges::transform(sum, Row(out, r).begin(),
