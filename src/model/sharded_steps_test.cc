@@ -96,11 +96,18 @@ std::vector<OnGpu> ModelsOnGpu() {
       .family = "olmo2", .hidden = 64, .heads = 8, .kv_heads = 8, .head_dim = 16, .ffn = 64};
   const TinyShape wide{
       .family = "llama", .hidden = 1024, .heads = 8, .kv_heads = 4, .head_dim = 128, .ffn = 1536};
+  const TinyShape experts{.family = "qwen3_moe", .hidden = 64, .head_dim = 16, .ffn = 96};
   KernelOptions in_8_bits{Precision::kMixed, KvType::kQ8};
   in_8_bits.eight_bit_products = true;
-  return {{uneven, {Precision::kF32, KvType::kF32}},   {uneven, {Precision::kMixed, KvType::kF16}},
-          {norms, {Precision::kMixed, KvType::kBF16}}, {uneven, in_8_bits},
-          {wide, {Precision::kMixed, KvType::kF16}},   {wide, in_8_bits}};
+  return {{uneven, {Precision::kF32, KvType::kF32}},
+          {uneven, {Precision::kMixed, KvType::kF16}},
+          {norms, {Precision::kMixed, KvType::kBF16}},
+          {uneven, in_8_bits},
+          {wide, {Precision::kMixed, KvType::kF16}},
+          {wide, in_8_bits},
+          {experts, {Precision::kF32, KvType::kF32}},
+          {experts, {Precision::kMixed, KvType::kBF16}},
+          {experts, in_8_bits}};
 }
 
 class ShardedStepsOnCuda : public testing::TestWithParam<std::tuple<int, int>> {};
@@ -127,7 +134,7 @@ TEST_P(ShardedStepsOnCuda, AreThoseOfOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, ShardedStepsOnCuda,
-                         testing::Combine(testing::Values(2, 3, 4, 8), testing::Range(0, 6)));
+                         testing::Combine(testing::Values(2, 3, 4, 8), testing::Range(0, 9)));
 
 TEST(ShardedSteps, DifferWhereShardsDoNotWait) {
   const TempDirectory directory;

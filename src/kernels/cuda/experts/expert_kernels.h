@@ -43,7 +43,7 @@ struct ExpertRoutes {
   ExpertTiling tiling;
   ExpertChoice* choices = nullptr;  // [rows, chosen], ordered by expert
   std::int32_t* place = nullptr;    // [rows, chosen] the slot of each
-  std::int32_t* row = nullptr;      // [slots]
+  std::int32_t* row = nullptr;      // [slots], for each expert in order
   ExpertTiles few, many;
 
   int slots() const { return rows * chosen; }

@@ -173,18 +173,47 @@ __device__ SumsBefore SumBefore(const int (&values)[3], int (*scratch)[3]) {
   return sums;
 }
 
-// One block; thread e has expert e. The order of rows within an expert is whichever comes: nothing
-// depends on it.
-__device__ void Group(const ExpertRoutes& routes) {
-  __shared__ int counts[kGroupThreads];
+// Choices in ranges, of which a warp each finds the slots in order.
+constexpr int kRanges = 16;
+static_assert(kRanges <= kGroupWarps && kMostExperts % 2 == 0);
+
+// Of each range and expert: choices in the range, then choices before those not yet placed.
+struct RangeCounts {
+  std::uint32_t pairs[kRanges][kMostExperts / 2];
+
+  __device__ std::uint16_t& At(int range, int expert) {
+    return reinterpret_cast<std::uint16_t*>(pairs[range])[expert];
+  }
+  __device__ void Count(int range, int expert) {
+    atomicAdd(&pairs[range][expert / 2], expert % 2 == 0 ? 1u : 1u << 16);
+  }
+};
+
+// One block; thread e has expert e. The slots of an expert are in the order of its rows, so that
+// all shards have the same.
+__device__ void Group(const ExpertRoutes& routes, RangeCounts& counts) {
+  __shared__ int first_slots[kGroupThreads];
   __shared__ int scratch[kGroupWarps][3];
   const int me = static_cast<int>(threadIdx.x), slots = routes.rows * routes.chosen;
-  counts[me] = 0;
+  const int range_size = (slots + kRanges * 32 - 1) / (kRanges * 32) * 32;
+  const int pairs = (routes.experts + 1) / 2;
+  for (int i = me; i < kRanges * pairs; i += kGroupThreads) counts.pairs[i / pairs][i % pairs] = 0;
   __syncthreads();
 #pragma unroll 4
-  for (int i = me; i < slots; i += kGroupThreads) atomicAdd(&counts[routes.choices[i].expert], 1);
+  for (int i = me; i < slots; i += kGroupThreads) {
+    counts.Count(i / range_size, routes.choices[i].expert);
+  }
   __syncthreads();
-  const int count = counts[me];
+  int count = 0;
+  if (me < routes.experts) {
+#pragma unroll
+    for (int range = 0; range < kRanges; ++range) {
+      std::uint16_t& of_range = counts.At(range, me);
+      const int before = count;
+      count += of_range;
+      of_range = static_cast<std::uint16_t>(before);
+    }
+  }
   const bool few = count > 0 && count <= routes.tiling.few;
   const int many = few ? 0 : (count + routes.tiling.many - 1) / routes.tiling.many;
   const SumsBefore sums = SumBefore({count, few ? 1 : 0, many}, scratch);
@@ -202,20 +231,33 @@ __device__ void Group(const ExpertRoutes& routes) {
       routes.many.tiles[sums.before[2] + tile] = {me, first_slot + begin, min(size, count - begin)};
     }
   }
-  counts[me] = first_slot;
+  first_slots[me] = first_slot;
   __syncthreads();
-#pragma unroll 4
-  for (int i = me; i < slots; i += kGroupThreads) {
-    const int slot = atomicAdd(&counts[routes.choices[i].expert], 1);
-    routes.place[i] = slot;
-    routes.row[slot] = i / routes.chosen;
+  const int range = me / 32, lane = me % 32;
+  if (range >= kRanges) return;
+  const int end = min(slots, (range + 1) * range_size);
+  for (int first = range * range_size; first < end; first += 32) {
+    const int i = first + lane;
+    const int expert = i < end ? routes.choices[i].expert : -1;
+    const unsigned same = __match_any_sync(~0u, expert);
+    const int rank = __popc(same & ((1u << lane) - 1));
+    const int before = i < end ? counts.At(range, expert) : 0;
+    __syncwarp();
+    if (i < end) {
+      const int slot = first_slots[expert] + before + rank;
+      routes.place[i] = slot;
+      routes.row[slot] = i / routes.chosen;
+      if (rank == 0) counts.At(range, expert) = static_cast<std::uint16_t>(before + __popc(same));
+    }
+    __syncwarp();
   }
 }
 
 __global__ void __launch_bounds__(kGroupThreads) GroupKernel(ExpertRoutes routes) {
   LetNextKernelStart();
   WaitForEarlierKernels();
-  Group(routes);
+  __shared__ RangeCounts counts;
+  Group(routes, counts);
 }
 
 // Both for few rows.
@@ -223,14 +265,20 @@ __global__ void __launch_bounds__(kGroupThreads)
     RouteKernel(const float* scores, std::int64_t stride, ShareRule rule, ExpertRoutes routes) {
   LetNextKernelStart();
   WaitForEarlierKernels();
-  __shared__ float found_scores[kGroupWarps][kMostChosen];
-  __shared__ int found[kGroupWarps][kMostChosen];
+  __shared__ union {
+    struct {
+      float scores[kGroupWarps][kMostChosen];
+      int experts[kGroupWarps][kMostChosen];
+    } found;
+    RangeCounts counts;
+  } shared;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   for (int row = warp; row < routes.rows; row += kGroupWarps) {
-    ChooseForRow(scores + row * stride, rule, routes, row, found_scores[warp], found[warp]);
+    ChooseForRow(scores + row * stride, rule, routes, row, shared.found.scores[warp],
+                 shared.found.experts[warp]);
   }
   __syncthreads();
-  Group(routes);
+  Group(routes, shared.counts);
 }
 
 // --- Rows of experts: gather, gate, sum ---------------------------------------------------------
