@@ -91,7 +91,6 @@ class CudaKernels : public Kernels {
                                            std::span<const std::int32_t> row_order) override {
     return weights_.Load({parts, row_order});
   }
-
   void ExpectWeights(std::int64_t weights) override { weights_.Expect(weights); }
 
   std::shared_ptr<const Matrix> RandomMatrix(const RandomWeights& weights) override {
@@ -272,18 +271,8 @@ class CudaKernels : public Kernels {
   void Convolve(const StepInputs& step, const ConvolutionCall& call, StateMemory& states,
                 Tensor& out) override {
     BANYAN_CHECK(out.columns == call.shape.channels && out.rows == step.rows);
-    cuda::ConvolutionLaunch launch;
+    cuda::ConvolutionLaunch launch = cuda::ConvolutionLaunchOf(call);
     launch.states = static_cast<cuda::DeviceStates&>(states).Layer(call.layer);
-    launch.channels = call.shape.channels;
-    launch.taps = call.shape.taps;
-    launch.x = Float32(call.x);
-    launch.x_stride = Stride(call.x.columns);
-    launch.weights = Values(&call.taps);
-    launch.bias = Values(call.bias);
-    launch.first_column = call.first_column;
-    launch.gate_in = call.gate_in;
-    launch.gate_out = call.gate_out;
-    launch.silu = call.silu;
     // With gates behind it, a product reads it; otherwise the scan.
     launch.out = call.gate_out >= 0 ? OutputOf(out) : cuda::RowOutput{Float32ForWriting(out)};
     launch.out_stride = Stride(out.columns);
@@ -389,9 +378,8 @@ class CudaKernels : public Kernels {
   void MixExperts(const Tensor& x, const ExpertCall& call, Tensor& out) override {
     experts_.Mix(x, call, out);
   }
-  void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows,
-                   Tensor& inner) override {
-    experts_.Inner(x, call, rows, inner);
+  void ExpertInner(const Tensor& x, const ExpertCall& call, ExpertRows rows, Tensor& out) override {
+    experts_.Inner(x, call, rows, out);
   }
   void ExpertOutputs(const ExpertCall& call, ExpertRows rows, const Tensor& all,
                      Tensor& out) override {

@@ -2,6 +2,8 @@
 #include "kernels/cuda/states/device_states.h"
 
 #include "base/error.h"
+#include "kernels/cuda/rows/tensor_memory.h"
+#include "kernels/cuda/weights/device_matrix.h"
 
 namespace banyan::cuda {
 namespace {
@@ -73,6 +75,21 @@ void DeviceStates::Write(cudaStream_t stream, std::span<const std::byte> bytes, 
                             static_cast<std::size_t>(layers_), cudaMemcpyHostToDevice, stream),
           "copy of a state to the device");
   }
+}
+
+ConvolutionLaunch ConvolutionLaunchOf(const ConvolutionCall& call) {
+  ConvolutionLaunch launch;
+  launch.channels = call.shape.channels;
+  launch.taps = call.shape.taps;
+  launch.x = Float32(call.x);
+  launch.x_stride = Stride(call.x.columns);
+  launch.weights = Values(&call.taps);
+  launch.bias = Values(call.bias);
+  launch.first_column = call.first_column;
+  launch.gate_in = call.gate_in;
+  launch.gate_out = call.gate_out;
+  launch.silu = call.silu;
+  return launch;
 }
 
 ScanLaunch ScanLaunchOf(const ScanCall& call) {

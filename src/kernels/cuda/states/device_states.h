@@ -75,6 +75,8 @@ struct ConvolutionLaunch {
   RowOutput out;
   std::int64_t out_stride = 0;
 };
+// With all that the call says: neither states nor output.
+ConvolutionLaunch ConvolutionLaunchOf(const ConvolutionCall& call);
 void ConvolveRuns(cudaStream_t stream, const RunsOnDevice& runs, const ConvolutionLaunch& call);
 
 // Kernels::Scan.
