@@ -1,6 +1,7 @@
 # cmake -D SOURCE=… -D OUTPUT=… -P Commit.cmake: a header with BANYAN_COMMIT, the commit that is built: git's in a
 # checkout (with "+" when files differ from it), in a source tarball what `git archive` wrote into cmake/commit.txt, else
 # "unknown". The header is written only when it changes.
+cmake_minimum_required(VERSION 3.25)
 set(commit "")
 if(EXISTS ${SOURCE}/.git)
   execute_process(COMMAND git rev-parse --short=12 HEAD WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE commit
