@@ -5,7 +5,7 @@ usage: check_shape.py [--table] [ROOT]
 
 Rules: a source file has at most 500 lines, a class at most 25 functions (an interface and its implementations have as
 many as the interface), <nlohmann/json.hpp> comes through one header, README.md at most 130 lines, docs/ at most
-40 420 words, no line of a page is wider than 120 columns unless it is a table, a link or a command. --table prints the
+40 500 words, no line of a page is wider than 120 columns unless it is a table, a link or a command. --table prints the
 counts of every room in Markdown.
 """
 
@@ -18,7 +18,7 @@ import sys
 LONGEST_FILE = 500
 MOST_FUNCTIONS = 25
 README_LINES = 130
-DOCS_WORDS = 40_420
+DOCS_WORDS = 40_500
 WIDEST = 120
 # One function per operation of a device: the interface, those that implement it, and those that tests wrap it with;
 # a builder with one function per property of an option.

@@ -58,7 +58,7 @@ class ExpertTimes : TimedDevice {
     const auto table = MakeTable(form);
     fmt::print(
         "experts, {}\n   rows    route   gather  gate_up    codes     down      sum      all    "
-        "limit  of it | all by the many-row kernels\n",
+        "limit  of it | gate_up, down by the many-row kernels\n",
         name);
     for (const std::int64_t count : rows)
       ReportRows(static_cast<const DeviceExperts&>(*table), form, count);

@@ -77,7 +77,7 @@ class Program:
     def __init__(self, command: list[str], deadline: float | None):
         self.begun = time.monotonic()
         # The last words tell why a program ended.
-        self.log = tempfile.TemporaryFile("w+", errors="replace")
+        self.log = tempfile.TemporaryFile("a+", errors="replace")
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

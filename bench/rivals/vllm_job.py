@@ -105,7 +105,8 @@ class Routes:
         self.kept: list = []
         try:
             from vllm.model_executor.layers.fused_moe.router.base_router import BaseRouter
-        except ImportError:
+        except ImportError as error:
+            print(f"experts of a step are not counted: {error}", file=sys.stderr)
             return
         import torch
 

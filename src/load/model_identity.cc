@@ -216,6 +216,7 @@ std::string KvIdentityOf(const std::string& identity, const Kernels& kernels,
   json.erase("adapters");
   if (!adapter.empty()) json["adapter kept apart"] = adapter;
   json["arithmetic version"] = kArithmeticVersion;
+  if (kernels.options().eight_bit_products) json["products in 8 bits"] = "experts included";
   json["arithmetic"] = kernels.arithmetic();
   json["platform"] = ArithmeticPlatform();
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);

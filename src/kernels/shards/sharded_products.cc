@@ -127,7 +127,8 @@ void ShardedKernels::MixDivided(const Tensor& x, const ExpertCall& call, Tensor&
       const std::int64_t own = none ? 0 : gate_up.of_shard[s]->rows / 2;
       const ExpertScratch scratch{
           OfShard(all.input, s), OfShard(all.gate_up, s).Narrow(all.gate_up.rows, 2 * own), {}, {}};
-      Tensor part = RoomOf(s, other_turn_ ? kOtherInner : kInner, slots, own);
+      const Room room = other_turn_ ? kOtherInner : kInner;
+      Tensor part = RoomOf(s, room, all.inner.rows, own).Narrow(slots, own);
       shard(s).ExpertInner(OfShard(x, s), call_of(s, scratch), rows, part);
       if (!none) pieces.push_back({part, {0, gate_up.pieces[s].front().row, own}});
     }

@@ -35,7 +35,7 @@ struct Device {
   // What was launched here so far comes before what others launch after their Follow.
   void Post() const;
   void Follow(const Device& other) const;
-  // "12 posts, busy, its last post not reached": for one who waits in vain, from another thread.
+  // "cuda:0 busy, 12 posts, the last not reached": for one who waits in vain, from another thread.
   std::string State() const;
   // Memory of the other's pool can be read here. Throws kUnsupported where the two have no link.
   void Reach(const Device& other) const;

@@ -110,8 +110,8 @@ struct ExpertProduct {
   const void* x_of_slots = nullptr;  // x slot by slot, for kernels of many rows; not its scales
   RowOutput out;                     // one of the two
   std::int64_t out_stride = 0;
-  // The kernels between this one and that of the routes let their next one start only after their
-  // own wait: the routes may be read before it.
+  // A kernel between this one and that of the routes lets its next one start only after its own
+  // wait: the routes may be read before this one's.
   bool routes_are_there = false;
 };
 // The rows of tiles that Hopper's kernels of many rows can multiply; 0: none.

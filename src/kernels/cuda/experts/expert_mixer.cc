@@ -164,6 +164,14 @@ std::vector<CUtensorMap> MapsOf(const Placed& placed, size_t experts) {
   return maps;
 }
 
+// Whether products with either form read the same rows.
+bool ReadsAlike(ExpertForm a, ExpertForm b) {
+  const auto kind = [](ExpertForm form) {
+    return form == ExpertForm::kQuantised ? ExpertForm::kBF16 : form;
+  };
+  return kind(a) == kind(b);
+}
+
 ExpertOperand OperandFor(const Tensor& x, ExpertForm form) {
   if (form == ExpertForm::kInt8) {
     const Int8Rows codes = Codes(x);
@@ -175,8 +183,10 @@ ExpertOperand OperandFor(const Tensor& x, ExpertForm form) {
 
 // Memory for those rows without their scales.
 void* RowsForWriting(const Tensor& x, ExpertForm form) {
-  if (form == ExpertForm::kInt8) return CodesForWriting(x).codes;
-  return Bf16ForWriting(x);
+  if (form != ExpertForm::kInt8) return Bf16ForWriting(x);
+  std::int8_t* codes = CodesForWriting(x).codes;
+  DropCodes(x);  // without scales they are not the tensor's
+  return codes;
 }
 
 }  // namespace
@@ -195,7 +205,11 @@ std::shared_ptr<const ExpertTable> ExpertMixer::Gather(std::vector<ExpertWeights
   CheckSameForm(down);
   std::vector<Placed> all = {Place(gate_up, StoredParts(gate_up)), Place(down, StoredParts(down))};
   for (const Placed& placed : all) {
-    if (!placed.parts.empty()) table->form = placed.parts.front().form;
+    if (placed.parts.empty()) continue;
+    const ExpertForm form = placed.parts.front().form;
+    BANYAN_CHECK(&placed == &all.front() || all.front().parts.empty() ||
+                 ReadsAlike(form, table->form));
+    table->form = form;
   }
   int most = kManyExpertRows;
   for (const Placed& placed : all) {

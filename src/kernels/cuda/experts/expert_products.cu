@@ -3,8 +3,8 @@
 // straight from memory; every output is the same chain of matrix instructions as in other products
 // (device/mma.cuh), of fused multiply-adds in float32.
 #include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/mma.cuh"
 #include "kernels/cuda/experts/expert_kernels.h"
-#include "kernels/cuda/experts/expert_sums.cuh"
 #include "kernels/cuda/weights/quantised_fragments.cuh"
 #include "kernels/int8.h"
 
@@ -12,6 +12,16 @@ namespace banyan::cuda {
 namespace {
 
 constexpr int kWarps = 4, kRowTiles = kPlainExpertRows / 8;
+
+// Lanes of a matrix instruction hold the same bytes of bf16 values and of codes.
+__device__ void AddProducts(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                            std::uint32_t b1) {
+  Mma(sums, a, b0, b1, __nv_bfloat16{});
+}
+__device__ void AddProducts(std::int32_t (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                            std::uint32_t b1) {
+  MmaInt8(sums, a, b0, b1);
+}
 
 template <typename Element>
 __device__ std::uint32_t Word(const Element* p) {

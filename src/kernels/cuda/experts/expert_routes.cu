@@ -177,7 +177,8 @@ __device__ SumsBefore SumBefore(const int (&values)[3], int (*scratch)[3]) {
 constexpr int kRanges = 16;
 static_assert(kRanges <= kGroupWarps && kMostExperts % 2 == 0);
 
-// Of each range and expert: choices in the range, then choices before those not yet placed.
+// Of each range and expert: choices in the range, then choices before those not yet placed. A row
+// chooses an expert once at most, so that 16 bits are enough for fewer than 2^16 rows.
 struct RangeCounts {
   std::uint32_t pairs[kRanges][kMostExperts / 2];
 

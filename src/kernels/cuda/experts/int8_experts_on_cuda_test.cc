@@ -138,9 +138,8 @@ TEST_F(CudaInt8Experts, FormsAndCompanyChangeNoBit) {
   }
 }
 
-// Many experts with few rows each, as steps of decoding have; a warp takes several units of weights
-// one after another.
-TEST_F(CudaInt8Experts, SeveralUnitsOfAWarpAreSeveralWarps) {
+// Many experts with few rows each, as steps of decoding have.
+TEST_F(CudaInt8Experts, ManyExpertsOfFewRows) {
   const MixtureShape shape{64, 4, 1024, 256, ExpertShares::kOfChosen, {}, true};
   const Mixture mixture(*cuda_, LayoutOf(DType::kBF16), shape);
   const HostMatrix scores = RandomMatrix(260, shape.experts, 77);

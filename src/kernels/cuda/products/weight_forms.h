@@ -28,8 +28,8 @@ class WeightForms {
   std::shared_ptr<const Matrix> ForProducts(std::shared_ptr<const Matrix> matrix);
   std::shared_ptr<const Vector> LoadVector(std::span<const float> values);
 
-  // out[r] = table[tokens[r]], float32.
-  // The table has rows [first, first + table.rows) of an embedding; other rows of `out` stay.
+  // out[r] = row tokens[r] of an embedding, float32, of which `table` has rows
+  // [first, first + table.rows); other rows of `out` stay.
   void Embed(const std::int32_t* tokens, const Matrix& table, std::int64_t first, Tensor& out);
   // The product, left in `target`, which is the memory of `out`. In float32 only kFloat32 and kAdd.
   void Multiply(const Tensor& x, const Matrix& w, const Products::Target& target,

@@ -53,9 +53,13 @@ void SetWidth(TensorMemory& memory, const Tensor& tensor) {
 // Zeros where products read the padding of the tensor's rows, which are about to be written.
 void ClearPadding(const TensorMemory& memory, const Tensor& tensor, const DeviceMemory& form,
                   std::int64_t element_bytes) {
-  if (!memory.several_widths || tensor.columns == Stride(tensor.columns)) return;
-  const auto bytes = static_cast<size_t>(tensor.rows * Stride(tensor.columns) * element_bytes);
-  Check(cudaMemsetAsync(form.As<void>(), 0, bytes, memory.device->stream), "clear");
+  const bool padded = tensor.columns != Stride(tensor.columns) && tensor.rows > 0;
+  if (!memory.several_widths || !padded) return;
+  const auto stride = static_cast<size_t>(Stride(tensor.columns) * element_bytes);
+  const auto used = static_cast<size_t>(tensor.columns * element_bytes);
+  Check(cudaMemset2DAsync(form.As<std::byte>() + used, stride, 0, stride - used,
+                          static_cast<size_t>(tensor.rows), memory.device->stream),
+        "clear");
 }
 
 // Moves the bf16 rows from `begin` on to float32.
