@@ -128,6 +128,10 @@ std::int64_t FileStore::FilesOf(const std::string& tenant) const {
 
 void FileStore::CheckCount(const std::string& tenant, std::int64_t more) const {
   const std::lock_guard lock(mutex_);
+  CheckCountLocked(tenant, more);
+}
+
+void FileStore::CheckCountLocked(const std::string& tenant, std::int64_t more) const {
   if (FilesOf(tenant) + more > most_files_) {
     throw ApiError(413, "you have too many files; delete some", "", "storage_full");
   }
@@ -145,9 +149,9 @@ std::string FileStore::Keep(const Entry& entry, std::string_view bytes) {
     const std::lock_guard lock(mutex_);
     --being_written_[entry.tenant];
   };
-  CheckCount(entry.tenant, 1);
   {
     const std::lock_guard lock(mutex_);
+    CheckCountLocked(entry.tenant, 1);
     CountLocked(entry.tenant, cost, /*anyway=*/false);
     ++being_written_[entry.tenant];
   }

@@ -62,6 +62,7 @@ class FileStore {
   Known Find(const std::string& tenant, const std::string& id) const;  // REQUIRES: mutex_
   // With those that are being written. REQUIRES: mutex_
   std::int64_t FilesOf(const std::string& tenant) const;
+  void CheckCountLocked(const std::string& tenant, std::int64_t more) const;     // REQUIRES: mutex_
   void CountLocked(const std::string& tenant, std::int64_t bytes, bool anyway);  // REQUIRES: mutex_
   // Enters a file that is in its place.
   void Enter(const std::string& id, nlohmann::ordered_json json, std::int64_t cost);
