@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -66,5 +68,53 @@ class Mixture {
   MixtureShape shape_;
   std::shared_ptr<const ExpertTable> table_;
 };
+
+inline const BlockLayout& LayoutOf(DType type) {
+  return *std::ranges::find(Layouts(), type, &BlockLayout::type);
+}
+
+// Expert i is the best of counts[i] rows, here and there among all rows.
+inline HostMatrix ScoresFor(const std::vector<int>& counts, std::uint32_t seed) {
+  std::vector<int> best;
+  for (size_t e = 0; e < counts.size(); ++e) {
+    best.insert(best.end(), static_cast<size_t>(counts[e]), static_cast<int>(e));
+  }
+  std::ranges::shuffle(best, std::mt19937(seed));
+  const auto rows = static_cast<std::int64_t>(best.size());
+  HostMatrix scores = RandomMatrix(rows, static_cast<std::int64_t>(counts.size()), seed);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    scores.values[static_cast<size_t>(r * scores.columns + best[static_cast<size_t>(r)])] = 50.0f;
+  }
+  return scores;
+}
+
+// Experts i of which counts[i] rows choose one alone, with a share of 1: the bits of the dense
+// products around a gate.
+inline void ExpectBlocksLikeOthers(Kernels& kernels, const std::vector<int>& counts, int hidden,
+                                   int inner) {
+  const HostMatrix scores = ScoresFor(counts, 71);
+  const int experts = static_cast<int>(counts.size());
+  const MixtureShape shape{experts, 1, hidden, inner, ExpertShares::kOfChosen, {}, false};
+  const Mixture mixture(kernels, LayoutOf(DType::kBF16), shape);
+  const HostMatrix x = RandomMatrix(scores.rows, hidden, 72);
+  const HostMatrix found = mixture.Mix(x, scores, scores.rows);
+  for (int e = 0; e < experts; ++e) {
+    const ExpertWeights& weights = mixture.table().experts[static_cast<size_t>(e)];
+    Tensor halves = kernels.NewTensor(x.rows, 2 * inner);
+    Tensor between = kernels.NewTensor(x.rows, inner);
+    Tensor out = kernels.NewTensor(x.rows, hidden);
+    kernels.MatMul(Fill(kernels, x), *weights.gate_up, nullptr, halves);
+    kernels.Glu(Gate::kSilu, halves, between);
+    kernels.MatMul(between, *weights.down, nullptr, out);
+    const HostMatrix wanted = Read(kernels, out);
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      if (scores.Row(r)[static_cast<size_t>(e)] != 50.0f) continue;
+      ExpectSameBits(found.Row(r), wanted.Row(r),
+                     std::to_string(hidden) + " x " + std::to_string(inner) + ", expert " +
+                         std::to_string(e) + ", row " + std::to_string(r));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
 
 }  // namespace banyan::optest

@@ -21,27 +21,8 @@ class CudaExperts : public testing::Test {
     return MakeKernels("cuda", options);
   }
 
-  static const BlockLayout& LayoutOf(DType type) {
-    return *std::ranges::find(Layouts(), type, &BlockLayout::type);
-  }
-
   std::unique_ptr<Kernels> converted_, quantised_;
 };
-
-// Expert i is the best of counts[i] rows, here and there among all rows.
-HostMatrix ScoresFor(const std::vector<int>& counts, std::uint32_t seed) {
-  std::vector<int> best;
-  for (size_t e = 0; e < counts.size(); ++e) {
-    best.insert(best.end(), static_cast<size_t>(counts[e]), static_cast<int>(e));
-  }
-  std::ranges::shuffle(best, std::mt19937(seed));
-  const auto rows = static_cast<std::int64_t>(best.size());
-  HostMatrix scores = RandomMatrix(rows, static_cast<std::int64_t>(counts.size()), seed);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    scores.values[static_cast<size_t>(r * scores.columns + best[static_cast<size_t>(r)])] = 50.0f;
-  }
-  return scores;
-}
 
 const std::vector<int> kUglyCounts = {0, 1, 7, 8, 9, 16, 17, 33, 65, 97, 129, 500};
 constexpr DType kForms[] = {DType::kBF16, DType::kQ8_0, DType::kQ4_0,  DType::kQ4_1,  DType::kQ4_K,
@@ -49,31 +30,10 @@ constexpr DType kForms[] = {DType::kBF16, DType::kQ8_0, DType::kQ4_0,  DType::kQ
 
 // One expert of a row, whose share is 1: the bits of the dense products around a gate.
 TEST_F(CudaExperts, AnExpertIsABlockLikeOthers) {
-  const HostMatrix scores = ScoresFor(kUglyCounts, 71);
-  const int experts = static_cast<int>(kUglyCounts.size());
   for (const auto& [hidden, inner] :
        std::vector<std::pair<int, int>>{{256, 768}, {576, 96}, {320, 40}}) {
-    const MixtureShape shape{experts, 1, hidden, inner, ExpertShares::kOfChosen, {}, false};
-    const Mixture mixture(*converted_, LayoutOf(DType::kBF16), shape);
-    const HostMatrix x = RandomMatrix(scores.rows, hidden, 72);
-    const HostMatrix found = mixture.Mix(x, scores, scores.rows);
-    for (int e = 0; e < experts; ++e) {
-      const ExpertWeights& weights = mixture.table().experts[static_cast<size_t>(e)];
-      Tensor halves = converted_->NewTensor(x.rows, 2 * inner);
-      Tensor between = converted_->NewTensor(x.rows, inner);
-      Tensor out = converted_->NewTensor(x.rows, hidden);
-      converted_->MatMul(Fill(*converted_, x), *weights.gate_up, nullptr, halves);
-      converted_->Glu(Gate::kSilu, halves, between);
-      converted_->MatMul(between, *weights.down, nullptr, out);
-      const HostMatrix wanted = Read(*converted_, out);
-      for (std::int64_t r = 0; r < x.rows; ++r) {
-        if (scores.Row(r)[static_cast<size_t>(e)] != 50.0f) continue;
-        ExpectSameBits(found.Row(r), wanted.Row(r),
-                       std::to_string(hidden) + " x " + std::to_string(inner) + ", expert " +
-                           std::to_string(e) + ", row " + std::to_string(r));
-        if (HasFatalFailure()) return;
-      }
-    }
+    ExpectBlocksLikeOthers(*converted_, kUglyCounts, hidden, inner);
+    if (HasFatalFailure()) return;
   }
 }
 

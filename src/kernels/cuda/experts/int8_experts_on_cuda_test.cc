@@ -1,5 +1,5 @@
 // Experts in 8 bits on the device: the bits of its dense products of codes and of the reference's,
-// whichever kernel serves, however many rows chose an expert, and from every stored form.
+// however many rows chose an expert, and from every stored form.
 #include "kernels/experts_fixture.h"
 
 namespace banyan::optest {
@@ -23,27 +23,8 @@ class CudaInt8Experts : public testing::Test {
     return MakeKernels(device, options);
   }
 
-  static const BlockLayout& LayoutOf(DType type) {
-    return *std::ranges::find(Layouts(), type, &BlockLayout::type);
-  }
-
   std::unique_ptr<Kernels> cuda_, reference_;
 };
-
-// Expert i is the best of counts[i] rows, here and there among all rows.
-HostMatrix ScoresFor(const std::vector<int>& counts, std::uint32_t seed) {
-  std::vector<int> best;
-  for (size_t e = 0; e < counts.size(); ++e) {
-    best.insert(best.end(), static_cast<size_t>(counts[e]), static_cast<int>(e));
-  }
-  std::ranges::shuffle(best, std::mt19937(seed));
-  HostMatrix scores = RandomMatrix(static_cast<std::int64_t>(best.size()),
-                                   static_cast<std::int64_t>(counts.size()), seed);
-  for (size_t r = 0; r < best.size(); ++r) {
-    scores.values[r * counts.size() + static_cast<size_t>(best[r])] = 50.0f;
-  }
-  return scores;
-}
 
 const std::vector<int> kUglyCounts = {0, 1, 7, 8, 9, 16, 17, 33, 65, 97, 129, 193, 500};
 
@@ -84,29 +65,8 @@ TEST_F(CudaInt8Experts, AnExpertIsABlockLikeOthers) {
                                                                {kUglyCounts, 320, 40},
                                                                {{3, 8, 40, 130}, 2048, 768},
                                                                {{1, 12}, 2880, 2880}}) {
-    const HostMatrix scores = ScoresFor(counts, 71);
-    const int experts = static_cast<int>(counts.size());
-    const MixtureShape shape{experts, 1, hidden, inner, ExpertShares::kOfChosen, {}, false};
-    const Mixture mixture(*cuda_, LayoutOf(DType::kBF16), shape);
-    const HostMatrix x = RandomMatrix(scores.rows, hidden, 72);
-    const HostMatrix found = mixture.Mix(x, scores, scores.rows);
-    for (int e = 0; e < experts; ++e) {
-      const ExpertWeights& weights = mixture.table().experts[static_cast<size_t>(e)];
-      Tensor halves = cuda_->NewTensor(x.rows, 2 * inner);
-      Tensor between = cuda_->NewTensor(x.rows, inner);
-      Tensor out = cuda_->NewTensor(x.rows, hidden);
-      cuda_->MatMul(Fill(*cuda_, x), *weights.gate_up, nullptr, halves);
-      cuda_->Glu(Gate::kSilu, halves, between);
-      cuda_->MatMul(between, *weights.down, nullptr, out);
-      const HostMatrix wanted = Read(*cuda_, out);
-      for (std::int64_t r = 0; r < x.rows; ++r) {
-        if (scores.Row(r)[static_cast<size_t>(e)] != 50.0f) continue;
-        ExpectSameBits(found.Row(r), wanted.Row(r),
-                       std::to_string(hidden) + " x " + std::to_string(inner) + ", expert " +
-                           std::to_string(e) + ", row " + std::to_string(r));
-        if (HasFatalFailure()) return;
-      }
-    }
+    ExpectBlocksLikeOthers(*cuda_, counts, hidden, inner);
+    if (HasFatalFailure()) return;
   }
 }
 
